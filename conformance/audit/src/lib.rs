@@ -1,0 +1,1 @@
+//! The auditor: judges a table by its raw bytes.

@@ -1,9 +1,23 @@
 //! Manifests and manifest lists: the model of an entry, and the Avro codecs (MAN-*, ML-*, SEQ-*, FRID-*).
 
+mod avro;
+mod container;
+mod list;
+mod load;
+mod read;
+mod values;
+mod write;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use iceberg::spec::Struct;
+
+pub use list::{ListTarget, read_manifest_list, write_manifest_list};
+pub use load::{live_entries, load_manifest, load_manifest_list, load_manifests};
+pub use read::{Columns, read_manifest, read_manifest_with};
+pub use values::partition_type;
+pub use write::{ManifestTarget, UNASSIGNED_SEQUENCE, write_manifest};
 
 /// Content of a file (MAN-*): the numbers are the format's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -115,12 +129,20 @@ impl DataFile {
 
     /// Identity.
     pub fn key(&self) -> FileKey {
-        FileKey { path: self.path.clone(), offset: self.content_offset, size: self.content_size }
+        FileKey {
+            path: self.path.clone(),
+            offset: self.content_offset,
+            size: self.content_size,
+        }
     }
 
     /// Bytes that a summary counts: a deletion vector's blob, else the file (SUMMARY-41).
     pub fn summary_size(&self) -> i64 {
-        if self.is_dv() { self.content_size.unwrap_or(self.file_size) } else { self.file_size }
+        if self.is_dv() {
+            self.content_size.unwrap_or(self.file_size)
+        } else {
+            self.file_size
+        }
     }
 }
 

@@ -1,9 +1,10 @@
 //! A loaded table: its identity, one version of its metadata, and how to reach its files.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use iceberg::TableIdent;
-use iceberg::spec::{SnapshotRef, TableMetadata};
+use iceberg::spec::{SnapshotRef, SnapshotReference, TableMetadata};
 
 use crate::catalog::Catalog;
 use crate::io::FileIo;
@@ -17,6 +18,19 @@ pub struct Metadata {
     pub inner: TableMetadata,
     /// True types of the surrogate columns, by field id.
     pub ext: ExtTypes,
+}
+
+impl Metadata {
+    /// Branches and tags by name. The `iceberg` model keeps them private, so they are read from its JSON.
+    pub fn refs(&self) -> Result<BTreeMap<String, SnapshotReference>> {
+        let json = serde_json::to_value(&self.inner)
+            .map_err(|e| Error::internal(format!("metadata as JSON: {e}")))?;
+        match json.get("refs") {
+            Some(refs) => serde_json::from_value(refs.clone())
+                .map_err(|e| Error::internal(format!("refs: {e}"))),
+            None => Ok(BTreeMap::new()),
+        }
+    }
 }
 
 impl std::ops::Deref for Metadata {
@@ -46,7 +60,13 @@ impl Table {
         io: FileIo,
         catalog: Arc<dyn Catalog>,
     ) -> Self {
-        Self { ident, metadata_location: metadata_location.into(), metadata, io, catalog }
+        Self {
+            ident,
+            metadata_location: metadata_location.into(),
+            metadata,
+            io,
+            catalog,
+        }
     }
 
     /// Namespace and name.
@@ -96,7 +116,10 @@ impl Table {
 
     /// A table property, with the given default (PROP-*).
     pub fn property<'a>(&'a self, key: &str, default: &'a str) -> &'a str {
-        self.metadata.properties().get(key).map_or(default, String::as_str)
+        self.metadata
+            .properties()
+            .get(key)
+            .map_or(default, String::as_str)
     }
 
     /// Folder of new data files: `write.data.path`, else `data/` below the location (LOC-*).
@@ -111,7 +134,10 @@ impl Table {
     pub fn metadata_folder(&self) -> String {
         match self.metadata.properties().get("write.metadata.path") {
             Some(p) => p.trim_end_matches('/').to_string(),
-            None => format!("{}/metadata", self.metadata.location().trim_end_matches('/')),
+            None => format!(
+                "{}/metadata",
+                self.metadata.location().trim_end_matches('/')
+            ),
         }
     }
 }

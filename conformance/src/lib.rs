@@ -1,1 +1,3 @@
 //! The conformance workbench.
+
+pub mod cli;

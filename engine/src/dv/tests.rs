@@ -114,7 +114,7 @@ fn positions() -> impl Strategy<Value = Model> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
 
     /// DV-25, DV-31, DV-33: the bytes are Java's, and reading gives the set back.
     #[test]

@@ -1,0 +1,3 @@
+//! Subcommands of `floe`.
+
+pub mod dv;

@@ -1,3 +1,4 @@
 //! Subcommands of `floe`.
 
+pub mod audit;
 pub mod dv;

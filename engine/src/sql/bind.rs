@@ -160,6 +160,15 @@ impl<'s> Binder<'s> {
         self.bind(expr, false).await
     }
 
+    /// Words an expression without tables for the planner.
+    pub fn word(&self, expr: &mut Expr) -> Result<()> {
+        let none = HashSet::new();
+        match VisitMut::visit(expr, &mut Rewriter::new(self, &none, false)) {
+            ControlFlow::Break(e) => Err(e),
+            ControlFlow::Continue(()) => Ok(()),
+        }
+    }
+
     /// Resolves a table factor: the source of a `MERGE`.
     pub async fn bind_factor(&mut self, factor: &mut TableFactor) -> Result<()> {
         self.bind(factor, false).await
@@ -220,7 +229,7 @@ impl<'s> Binder<'s> {
             alias = format!("{internal}_{alias}");
         }
         self.names.add(&alias);
-        self.planner.register(internal.clone(), provider);
+        self.planner.register(&internal, provider)?;
         self.bound.push(Bound {
             path: key.0,
             version: key.1,

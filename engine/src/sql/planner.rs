@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
-use datafusion::catalog::TableProvider;
+use datafusion::catalog::{TableFunctionImpl, TableProvider};
 use datafusion::common::{DFSchema, TableReference, config::ConfigOptions, plan_err};
-use datafusion::config::SqlParserOptions;
 use datafusion::datasource::{DefaultTableSource, provider_as_source};
 use datafusion::error::{DataFusionError, Result as DfResult};
-use datafusion::execution::SessionState;
+use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::planner::{
     ContextProvider, ExprPlanner, PlannerResult, RawBinaryExpr, TypePlanner,
 };
@@ -18,7 +18,7 @@ use datafusion::logical_expr::{
     AggregateUDF, Expr, ExprSchemable, LogicalPlan, ScalarUDF, TableSource, WindowUDF, lit,
 };
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
-use datafusion::prelude::SessionContext;
+use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::planner::{ParserOptions, PlannerContext, SqlToRel};
 use datafusion::sql::sqlparser::ast::{self, BinaryOperator};
 
@@ -27,6 +27,47 @@ use crate::{Error, Result};
 
 /// Zone of `TIMESTAMP` values, as the `iceberg` crate words it in Arrow types.
 pub const UTC: &str = "+00:00";
+
+/// DataFusion's settings for Spark's text.
+pub fn config() -> SessionConfig {
+    let mut config = SessionConfig::new();
+    let options = config.options_mut();
+    options.execution.time_zone = Some(UTC.into());
+    // identifiers are matched to columns before planning (see `bind`), so they are taken as they stand
+    options.sql_parser.enable_ident_normalization = false;
+    options.sql_parser.parse_float_as_decimal = true;
+    options.sql_parser.map_string_types_to_utf8view = false;
+    options.sql_parser.support_varchar_with_length = true;
+    // Spark: nulls come first when ascending, last when descending
+    options.sql_parser.default_null_ordering = "nulls_min".into();
+    config
+}
+
+/// A DataFusion session that reads Spark's types, operators, functions and `range`.
+pub fn context(config: SessionConfig, runtime: Arc<RuntimeEnv>) -> SessionContext {
+    let mut builder = SessionStateBuilder::new()
+        .with_config(config)
+        .with_runtime_env(runtime)
+        .with_type_planner(Arc::new(SparkTypes))
+        .with_default_features();
+    builder
+        .expr_planners()
+        .get_or_insert_default()
+        .insert(0, Arc::new(SparkOperators));
+    let ctx = SessionContext::new_with_state(builder.build());
+    super::functions::register(&ctx);
+    ctx.register_udtf("range", Arc::new(Range));
+    ctx
+}
+
+#[derive(Debug)]
+struct Range;
+
+impl TableFunctionImpl for Range {
+    fn call(&self, args: &[Expr]) -> DfResult<Arc<dyn TableProvider>> {
+        range_table(args).map_err(DataFusionError::from)
+    }
+}
 
 /// Tables by their one-part internal name, over a DataFusion session.
 pub struct Planner {
@@ -41,8 +82,7 @@ impl Planner {
     /// A planner without tables.
     pub fn new(ctx: SessionContext) -> Self {
         let state = ctx.state();
-        let mut expr_planners: Vec<Arc<dyn ExprPlanner>> = vec![Arc::new(SparkOperators)];
-        expr_planners.extend(state.expr_planners().iter().cloned());
+        let expr_planners = state.expr_planners().to_vec();
         Self {
             ctx,
             state,
@@ -57,9 +97,12 @@ impl Planner {
         &self.ctx
     }
 
-    /// Makes a table known under a name that queries use as it stands.
-    pub fn register(&mut self, name: impl Into<String>, table: Arc<dyn TableProvider>) {
-        self.tables.insert(name.into(), table);
+    /// Makes a table known under a name that queries use as it stands, here and in the session.
+    pub fn register(&mut self, name: &str, table: Arc<dyn TableProvider>) -> Result<()> {
+        self.ctx
+            .register_table(TableReference::bare(name), table.clone())?;
+        self.tables.insert(name.to_string(), table);
+        Ok(())
     }
 
     /// Plans a query whose tables are registered (see [`super::bind`]).
@@ -96,17 +139,7 @@ impl Planner {
     }
 
     fn parser_options(&self) -> ParserOptions {
-        // identifiers are matched to columns before planning (see `bind`), so they are taken as they stand
-        let options = SqlParserOptions {
-            enable_ident_normalization: false,
-            parse_float_as_decimal: true,
-            map_string_types_to_utf8view: false,
-            support_varchar_with_length: true,
-            // Spark: nulls come first when ascending, last when descending
-            default_null_ordering: "nulls_min".into(),
-            ..Default::default()
-        };
-        ParserOptions::from(&options)
+        ParserOptions::from(&self.state.config_options().sql_parser)
     }
 }
 

@@ -485,3 +485,30 @@ fn sql_type(ty: &arrow::datatypes::DataType) -> Result<SqlType> {
         }
     })
 }
+
+/// A partition value as Java shows it to people: `2025-01-02`, `2025-01`, `abc`.
+pub(super) fn human(transform: Transform, value: &PrimitiveLiteral, ty: &PrimitiveType) -> String {
+    let day = |days: i64| {
+        let mut out = String::new();
+        super::functions::write_date(days, &mut out);
+        out
+    };
+    let months = |n: i32| {
+        let (year, month) = (1970 + n.div_euclid(12), n.rem_euclid(12) + 1);
+        format!("{year:04}-{month:02}")
+    };
+    match (transform, value, ty) {
+        (Transform::Year, PrimitiveLiteral::Int(n), _) => format!("{:04}", 1970 + n),
+        (Transform::Month, PrimitiveLiteral::Int(n), _) => months(*n),
+        (Transform::Day, PrimitiveLiteral::Int(n), _) => day(i64::from(*n)),
+        (Transform::Hour, PrimitiveLiteral::Int(n), _) => {
+            let n = i64::from(*n);
+            format!("{}-{:02}", day(n.div_euclid(24)), n.rem_euclid(24))
+        }
+        (_, PrimitiveLiteral::String(s), _) => s.clone(),
+        (_, value, ty) => match super::metadata_tables::json_value(value, ty) {
+            serde_json::Value::String(s) => s,
+            v => v.to_string(),
+        },
+    }
+}

@@ -17,9 +17,12 @@ use super::bind::{Binder, METADATA_COLUMNS};
 use super::metadata_tables::{self, MetadataTable};
 use super::parser::parse;
 use super::split::split;
-use super::{ddl, dml, functions, procedures, show};
+use super::{ddl, dml, procedures, show};
 use crate::catalog::Catalog;
 use crate::{Error, ErrorKind, Result, Table};
+
+/// Name of a catalog that has no other.
+pub const DEFAULT_NAME: &str = "ice";
 
 /// Rows of a statement; a statement without rows has no schema.
 #[derive(Debug, Clone, Default)]
@@ -119,10 +122,8 @@ impl Session {
     /// A session over a catalog, which statements may call by `name` (`name.ns.t`, `CALL name.system.…`). The current
     /// namespace is `default`.
     pub fn new(catalog: Arc<dyn Catalog>, name: impl Into<String>) -> Self {
-        let mut config = SessionConfig::new().with_information_schema(false);
+        let mut config = super::planner::config();
         let options = config.options_mut();
-        options.execution.time_zone = Some(super::planner::UTC.into());
-        options.sql_parser.map_string_types_to_utf8view = false;
         // writers rely on the partitions that a query's source has
         options.optimizer.enable_round_robin_repartition = false;
         Self {
@@ -206,11 +207,9 @@ impl Session {
         names
     }
 
-    /// A fresh DataFusion session with Spark's functions.
+    /// A fresh DataFusion session that reads Spark's types, operators, functions and `range`.
     pub fn context(&self) -> SessionContext {
-        let ctx = SessionContext::new_with_config_rt(self.config.clone(), self.runtime.clone());
-        functions::register(&ctx);
-        ctx
+        super::planner::context(self.config.clone(), self.runtime.clone())
     }
 
     /// Runs a script. The first statement that fails ends it: the error names its number, line and text; what the
@@ -359,10 +358,14 @@ impl Session {
 
     // ---- names
 
-    /// Parts of a name without the catalog's in front.
+    /// Parts of a name without the catalog's in front: this session's name, or `ice`, which scripts for Spark use.
     fn without_catalog<'n>(&self, name: &'n [String]) -> &'n [String] {
         match name {
-            [first, rest @ ..] if !rest.is_empty() && first.eq_ignore_ascii_case(&self.name) => {
+            [first, rest @ ..]
+                if !rest.is_empty()
+                    && (first.eq_ignore_ascii_case(&self.name)
+                        || first.eq_ignore_ascii_case(DEFAULT_NAME)) =>
+            {
                 rest
             }
             name => name,

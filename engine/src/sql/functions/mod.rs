@@ -20,6 +20,7 @@ use datafusion::prelude::SessionContext;
 
 pub use nested::assign;
 pub use string::spark_strings;
+pub(crate) use string::write_date;
 
 /// Registers all of them.
 pub fn register(ctx: &SessionContext) {

@@ -84,7 +84,7 @@ fn print(array: &dyn Array, row: usize, out: &mut String) -> DfResult<()> {
             *scale,
             out,
         ),
-        DataType::Date32 => date(
+        DataType::Date32 => write_date(
             i64::from(array.as_primitive::<Date32Type>().value(row)),
             out,
         ),
@@ -207,7 +207,7 @@ fn decimal(unscaled: i128, scale: i8, out: &mut String) {
 }
 
 /// `yyyy-MM-dd`; years beyond 9999 carry a sign.
-fn date(days: i64, out: &mut String) {
+pub(crate) fn write_date(days: i64, out: &mut String) {
     let (year, month, day) = civil(days);
     if year > 9999 {
         out.push('+');
@@ -248,7 +248,7 @@ fn timestamp(array: &dyn Array, row: usize, unit: TimeUnit, out: &mut String) ->
     };
     let (seconds, fraction) = (raw.div_euclid(per_second), raw.rem_euclid(per_second));
     let (days, of_day) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    date(days, out);
+    write_date(days, out);
     let _ = write!(
         out,
         " {:02}:{:02}:{:02}",

@@ -46,6 +46,15 @@ pub fn parse_expression(text: &str) -> Result<ast::Expr> {
     Ok(e)
 }
 
+/// Parses a dotted name, as procedures take it in a string.
+pub fn parse_name(text: &str) -> Result<Name> {
+    let mut p = Cursor::new(tokenize(text)?);
+    p.what = "name";
+    let name = p.name()?;
+    p.end()?;
+    Ok(name)
+}
+
 /// `SET` takes the rest of the text as it stands.
 fn parse_set(text: &str) -> Option<Statement> {
     let rest = text

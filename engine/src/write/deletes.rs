@@ -11,6 +11,7 @@ use super::cast::{Conform, InputMapping};
 use super::file::{Layout, table_metrics};
 use super::metrics::{MetricsConfig, Mode};
 use super::{Job, data_file, guarded};
+use crate::dv::DeletionVector;
 use crate::manifest::{Content, DataFile};
 use crate::table::Table;
 use crate::types::{partition_path, partition_type};
@@ -51,8 +52,8 @@ pub struct PositionDeletes {
     pub spec_id: i32,
     /// Partition of the data file.
     pub partition: Arc<Struct>,
-    /// Ascending, without duplicates.
-    pub positions: Vec<u64>,
+    /// Deleted positions.
+    pub positions: DeletionVector,
 }
 
 /// Writes V2 Parquet position-delete files, sorted by path and position (POSDEL-2), with whole bounds (POSDEL-6);
@@ -60,8 +61,7 @@ pub struct PositionDeletes {
 /// are left out.
 ///
 /// # Errors
-/// [`crate::ErrorKind::InvalidInput`] for unsorted, duplicate or too large positions, for a path given twice and for an
-/// unknown spec. After any error no file of this write is left.
+/// [`crate::ErrorKind::InvalidInput`] for a path given twice and for an unknown spec. After any error no file of this write is left.
 pub async fn write_position_deletes(
     table: &Table,
     deletes: Vec<PositionDeletes>,
@@ -70,16 +70,6 @@ pub async fn write_position_deletes(
     let mut groups: BTreeMap<(i32, String, Arc<str>), Vec<PositionDeletes>> = BTreeMap::new();
     let mut seen = std::collections::HashSet::new();
     for d in deletes.into_iter().filter(|d| !d.positions.is_empty()) {
-        if !d.positions.windows(2).all(|w| w[0] < w[1]) {
-            return Err(Error::invalid("positions are not ascending and distinct")
-                .at(&d.path)
-                .clause("POSDEL-2"));
-        }
-        if d.positions.last().is_some_and(|p| *p > i64::MAX as u64) {
-            return Err(Error::invalid("a position is above 2^63-1")
-                .at(&d.path)
-                .clause("POSDEL-1"));
-        }
         if !seen.insert(d.path.clone()) {
             return Err(
                 Error::invalid("position deletes of one data file are given twice")
@@ -121,10 +111,12 @@ pub async fn write_position_deletes(
             group.sort_by(|a, b| a.path.as_bytes().cmp(b.path.as_bytes()));
             let mut writer = job.open(0, &folder, "-deletes", &layout)?;
             for d in &group {
-                for chunk in d.positions.chunks(BATCH) {
+                let mut positions = d.positions.iter().peekable();
+                while positions.peek().is_some() {
+                    let chunk: Vec<_> = positions.by_ref().take(BATCH).map(|p| p as i64).collect();
                     let paths =
                         StringArray::from_iter_values(std::iter::repeat_n(&*d.path, chunk.len()));
-                    let positions = Int64Array::from_iter_values(chunk.iter().map(|p| *p as i64));
+                    let positions = Int64Array::from_iter_values(chunk);
                     let batch = RecordBatch::try_new(
                         layout.arrow.clone(),
                         vec![Arc::new(paths), Arc::new(positions)],

@@ -31,6 +31,16 @@ impl Metadata {
             None => Ok(BTreeMap::new()),
         }
     }
+
+    /// Parses table metadata, gzip or plain; see [`crate::types::metadata_from_json`].
+    pub fn from_json(bytes: &[u8]) -> Result<Self> {
+        crate::types::metadata_from_json(bytes)
+    }
+
+    /// Writes table metadata as plain JSON; see [`crate::types::metadata_to_json`].
+    pub fn to_json(&self) -> Result<Vec<u8>> {
+        crate::types::metadata_to_json(self)
+    }
 }
 
 impl std::ops::Deref for Metadata {

@@ -28,7 +28,7 @@ pub async fn open_catalog_in(
     if let Some((kind, target)) = spec.split_once(':') {
         return open_kind(kind, target, name, props).await;
     }
-    let Section { kind, mut props: all } = from_file(folder, spec)?;
+    let Section { kind, props: mut all } = from_file(folder, spec)?;
     all.extend(props);
     let key = if kind == "hadoop" { "warehouse" } else { "uri" };
     let target = all.get(key).cloned().ok_or_else(|| {

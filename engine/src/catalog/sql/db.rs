@@ -31,7 +31,7 @@ const WAIT: Duration = Duration::from_secs(30);
 pub(super) struct Db {
     pool: AnyPool,
     /// Whether `iceberg_type` exists: a catalog made with the old schema stays readable (CAT-2).
-    typed: bool,
+    pub(super) typed: bool,
     sqlite: bool,
 }
 

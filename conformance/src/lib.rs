@@ -1,3 +1,12 @@
-//! The conformance workbench.
+//! The conformance workbench: scenarios as data, engines as processes, and the matrix of who can share a table with whom.
 
 pub mod cli;
+pub mod compare;
+pub mod drivers;
+pub mod engines;
+pub mod facts;
+pub mod matrix;
+pub mod protocol;
+pub mod report;
+pub mod scenario;
+pub mod value;

@@ -1,1 +1,49 @@
-fn main() {}
+//! The `floe` command.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use floe_conformance::cli;
+
+/// Workbench and reference engine for Apache Iceberg V3 deletion vectors and change data capture.
+#[derive(Debug, Parser)]
+#[command(name = "floe", version, propagate_version = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Judge a table's raw bytes, clause by clause
+    Audit(cli::audit::AuditArgs),
+    /// Look into a Puffin file, or check its deletion vectors
+    Dv(cli::dv::DvArgs),
+    /// Run every scenario on every engine present, print the matrix, write the report
+    Conformance(cli::conformance::ConformanceArgs),
+    /// List or install engines
+    Engines(cli::engines::EnginesArgs),
+    /// Pages from a result file, and the difference of two
+    Report(cli::report::ReportArgs),
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    // RUST_LOG holds one level (`info`); warnings and errors unless it is set
+    let level = std::env::var("RUST_LOG").ok().and_then(|l| l.parse().ok()).unwrap_or(tracing::Level::WARN);
+    tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).init();
+    let outcome = match Cli::parse().command {
+        Command::Audit(a) => return cli::audit::run(a).await,
+        Command::Dv(a) => cli::dv::run(&a).await,
+        Command::Conformance(a) => cli::conformance::run(&a).await,
+        Command::Engines(a) => cli::engines::run(&a),
+        Command::Report(a) => cli::report::run(&a),
+    };
+    match outcome {
+        Ok(code) => ExitCode::from(u8::try_from(code).unwrap_or(1)),
+        Err(message) => {
+            eprintln!("floe: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,4 +1,7 @@
 //! Subcommands of `floe`.
 
 pub mod audit;
+pub mod conformance;
 pub mod dv;
+pub mod engines;
+pub mod report;

@@ -1,0 +1,57 @@
+//! `floe engines`: what is here, in which version, and how to get what is missing.
+
+use clap::{Args, Subcommand};
+
+use crate::engines::{Home, find, install, installed, registry};
+
+/// Arguments of `floe engines`.
+#[derive(Debug, Args)]
+pub struct EnginesArgs {
+    #[command(subcommand)]
+    action: Option<Action>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Print a line an engine: present or not, version, how to get it (the default)
+    List,
+    /// Install an engine, or all of them, into the user's cache folder
+    Install {
+        /// Names as `floe engines` prints them; all when none is given
+        names: Vec<String>,
+    },
+}
+
+/// Runs the subcommand; the exit code is 0 unless an installation that was asked for by name failed.
+pub fn run(args: &EnginesArgs) -> Result<i32, String> {
+    let home = Home::find()?;
+    match &args.action {
+        None | Some(Action::List) => {
+            println!("{:10} {:44} present, part of floe", "floe", format!("floe {}", env!("CARGO_PKG_VERSION")));
+            for e in registry() {
+                let state = match (installed(&e, &home), e.missing()) {
+                    (Some(i), None) => format!("present in {}", i.dir.display()),
+                    (_, Some(why)) => format!("cannot be had: {why}; to run it: {}", e.command()),
+                    (None, None) => format!("not installed; cargo floe engines install {}", e.name),
+                };
+                println!("{:10} {:44} {state}", e.name, e.title);
+            }
+            Ok(0)
+        }
+        Some(Action::Install { names }) => {
+            let all = names.is_empty();
+            let chosen = if all { registry() } else { names.iter().map(|n| find(n)).collect::<Result<_, _>>()? };
+            let mut failed = false;
+            for e in chosen {
+                match install(&e, &home, &|stage| eprintln!("{}: {stage}", e.name)) {
+                    Ok(i) => println!("{:10} present in {}", e.name, i.dir.display()),
+                    Err(why) => {
+                        println!("{:10} skipped: {why}", e.name);
+                        failed |= !all;
+                    }
+                }
+            }
+            Ok(i32::from(failed))
+        }
+    }
+}

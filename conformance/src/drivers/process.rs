@@ -1,0 +1,227 @@
+//! An engine as a child process that speaks the protocol on its standard input and output. It gets a process group of its
+//! own, so that what it starts (a JVM) goes with it; the group is killed on stop, on drop and on Ctrl-C.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::time::timeout;
+
+use super::{Driver, ROW_LIMIT};
+use crate::protocol::{Answer, Hello, PROTOCOL, Reply, Request, TableRef, rows};
+use crate::value::Rows;
+
+/// Process groups of running engines, for Ctrl-C.
+static GROUPS: Mutex<Vec<i32>> = Mutex::new(Vec::new());
+
+/// Kills every engine this process started.
+pub fn kill_all() {
+    let groups = std::mem::take(&mut *GROUPS.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
+    groups.into_iter().for_each(kill);
+}
+
+/// Kills a group once: after that its number may belong to someone else.
+fn end(group: i32) {
+    let mut groups = GROUPS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    if let Some(i) = groups.iter().position(|g| *g == group) {
+        groups.swap_remove(i);
+        kill(group);
+    }
+}
+
+fn kill(group: i32) {
+    if let Some(pid) = Pid::from_raw(group) {
+        // Already gone is as good as killed.
+        let _ = kill_process_group(pid, Signal::KILL);
+    }
+}
+
+/// How to start a driver.
+#[derive(Debug, Clone)]
+pub struct Launch {
+    /// Registry name.
+    pub name: String,
+    /// Program and arguments.
+    pub command: Vec<String>,
+    /// Environment on top of this process's.
+    pub env: Vec<(String, String)>,
+    /// The engine's own folder: working folder, scratch and log.
+    pub scratch: PathBuf,
+    /// Shared warehouse folder.
+    pub warehouse: PathBuf,
+    /// Name of the shared catalog in statements.
+    pub catalog: String,
+    /// REST catalog to use instead.
+    pub rest: Option<String>,
+    /// Time for `hello`.
+    pub start_timeout: Duration,
+    /// Time for any other request.
+    pub step_timeout: Duration,
+}
+
+/// A running driver process.
+pub struct Process {
+    name: String,
+    hello: Hello,
+    child: Child,
+    group: i32,
+    to: Option<ChildStdin>,
+    from: BufReader<ChildStdout>,
+    next: u64,
+    log: PathBuf,
+    step_timeout: Duration,
+    dead: Option<String>,
+}
+
+impl Process {
+    /// Starts the process and says hello. The error is a reason with the tail of its log.
+    pub async fn start(launch: Launch) -> Result<Self, String> {
+        let Launch { name, command, env, scratch, warehouse, catalog, rest, start_timeout, step_timeout } = launch;
+        std::fs::create_dir_all(&scratch).map_err(|e| format!("cannot make {}: {e}", scratch.display()))?;
+        let log = scratch.join("engine.log");
+        let sink = std::fs::File::create(&log).map_err(|e| format!("cannot write {}: {e}", log.display()))?;
+        let (program, args) = command.split_first().ok_or("empty engine command")?;
+        let mut child = Command::new(program)
+            .args(args)
+            .envs(env)
+            .current_dir(&scratch)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(sink)
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(|e| format!("cannot start {program}: {e}"))?;
+        let group = child.id().and_then(|id| i32::try_from(id).ok()).ok_or("engine ended at once")?;
+        GROUPS.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(group);
+        let (Some(to), Some(from)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err("engine has no standard input and output".into());
+        };
+        let hello = Hello::default();
+        let from = BufReader::new(from);
+        let mut me =
+            Self { name, hello, child, group, to: Some(to), from, next: 0, log, step_timeout, dead: None };
+        let text = |p: &Path| p.display().to_string();
+        let request =
+            Request::Hello { protocol: PROTOCOL, warehouse: text(&warehouse), catalog, scratch: text(&scratch), rest };
+        let hello: Hello = match me.call(&request, start_timeout).await {
+            Answer::Ok(v) => serde_json::from_value(v).map_err(|e| format!("driver broke the protocol in hello: {e}"))?,
+            Answer::Refused(m) | Answer::Skipped(m) | Answer::Error(m) => return Err(m),
+        };
+        if hello.protocol != PROTOCOL {
+            return Err(format!("driver speaks protocol {}, this is {PROTOCOL}", hello.protocol));
+        }
+        me.hello = hello;
+        Ok(me)
+    }
+
+    async fn call(&mut self, request: &Request, limit: Duration) -> Answer<Value> {
+        if let Some(why) = &self.dead {
+            return Answer::Error(why.clone());
+        }
+        self.next += 1;
+        let id = self.next;
+        match timeout(limit, self.exchange(id, request)).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(why)) => self.bury(&why),
+            Err(_) => self.bury(&format!("no answer within {} s", limit.as_secs())),
+        }
+    }
+
+    async fn exchange(&mut self, id: u64, request: &Request) -> Result<Answer<Value>, String> {
+        let mut message = json!({ "id": id });
+        let Value::Object(fields) = serde_json::to_value(request).map_err(|e| e.to_string())? else {
+            return Err("request is no object".into());
+        };
+        message.as_object_mut().into_iter().for_each(|m| m.extend(fields.clone()));
+        let line = format!("{message}\n");
+        let to = self.to.as_mut().ok_or("engine was stopped")?;
+        let ended = |e: std::io::Error| format!("engine ended: {e}");
+        to.write_all(line.as_bytes()).await.map_err(ended)?;
+        to.flush().await.map_err(ended)?;
+        let mut text = String::new();
+        if self.from.read_line(&mut text).await.map_err(ended)? == 0 {
+            return Err("engine ended without an answer".into());
+        }
+        let reply: Reply = serde_json::from_str(&text)
+            .map_err(|e| format!("driver broke the protocol: {e} in {}", text.chars().take(200).collect::<String>()))?;
+        if reply.id != id {
+            return Err(format!("driver broke the protocol: answered request {} instead of {id}", reply.id));
+        }
+        Ok(reply.answer())
+    }
+
+    /// Kills the engine; from now on every call answers with the reason and the log's tail.
+    fn bury(&mut self, why: &str) -> Answer<Value> {
+        end(self.group);
+        let why = format!("{why}{}", log_tail(&self.log));
+        self.dead = Some(why.clone());
+        Answer::Error(why)
+    }
+}
+
+/// The last lines of a log as a clause of a sentence; empty when there are none.
+fn log_tail(path: &Path) -> String {
+    let text = std::fs::read(path).map(|b| String::from_utf8_lossy(&b).into_owned()).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().filter(|l| !l.trim().is_empty()).collect();
+    let tail = lines[lines.len().saturating_sub(6)..].join(" | ");
+    if tail.is_empty() { String::new() } else { format!("; its log ends: {}", tail.chars().take(900).collect::<String>()) }
+}
+
+#[async_trait]
+impl Driver for Process {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn hello(&self) -> &Hello {
+        &self.hello
+    }
+
+    async fn apply(&mut self, sql: &str, table: &TableRef) -> Answer<()> {
+        let request = Request::Apply { sql: sql.into(), table: table.clone() };
+        self.call(&request, self.step_timeout).await.and_then(|_| Ok(()))
+    }
+
+    async fn scan(&mut self, table: &TableRef) -> Answer<Rows> {
+        let request = Request::Scan { table: table.clone(), limit: ROW_LIMIT };
+        self.call(&request, self.step_timeout).await.and_then(rows)
+    }
+
+    async fn query(&mut self, sql: &str, table: &TableRef) -> Answer<Rows> {
+        let request = Request::Query { sql: sql.into(), table: table.clone(), limit: ROW_LIMIT };
+        self.call(&request, self.step_timeout).await.and_then(rows)
+    }
+
+    async fn changes(&mut self, table: &TableRef, from: Option<i64>, to: Option<i64>) -> Answer<Rows> {
+        let request = Request::Changes { table: table.clone(), from, to, limit: ROW_LIMIT };
+        self.call(&request, self.step_timeout).await.and_then(rows)
+    }
+
+    fn alive(&self) -> bool {
+        self.dead.is_none()
+    }
+
+    async fn stop(&mut self) {
+        if self.dead.is_none() {
+            // A polite stop first: engines flush and remove their temporary files.
+            let _ = self.call(&Request::Stop {}, Duration::from_secs(5)).await;
+            self.to = None;
+            let _ = timeout(Duration::from_secs(2), self.child.wait()).await;
+        }
+        end(self.group);
+        self.dead.get_or_insert_with(|| "engine was stopped".into());
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        end(self.group);
+    }
+}

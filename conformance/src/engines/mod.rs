@@ -1,0 +1,187 @@
+//! The engines floe knows: how each is installed, started and what its driver is. An engine is an entry of
+//! `conformance/drivers/engines.toml` and a driver script beside it.
+
+mod home;
+mod install;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::drivers::Launch;
+
+pub use home::Home;
+pub use install::{Installed, install, installed};
+
+/// Driver scripts, embedded: name and text.
+const SCRIPTS: &[(&str, &str)] = &[
+    ("floe_driver.py", include_str!("../../drivers/floe_driver.py")),
+    ("spark.py", include_str!("../../drivers/spark.py")),
+];
+
+const REGISTRY: &str = include_str!("../../drivers/engines.toml");
+
+/// How one engine is had and run.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Engine {
+    /// Name on the command line and in results.
+    pub name: String,
+    /// Name for people, with versions.
+    pub title: String,
+    /// Its own version.
+    pub version: String,
+    /// Version of the Iceberg library inside, if it is one.
+    #[serde(default)]
+    pub iceberg: String,
+    /// Programs that must be on the path: `python3`, `mvn`, `java>=17`.
+    #[serde(default)]
+    pub needs: Vec<String>,
+    /// Environment variables that must be set (credentials).
+    #[serde(default)]
+    pub needs_env: Vec<String>,
+    /// Python packages with pinned versions, for a venv of its own.
+    #[serde(default)]
+    pub pip: Vec<String>,
+    /// Maven artifacts `group:artifact:version[:type[:classifier]]`, copied into `jars/`.
+    #[serde(default)]
+    pub maven: Vec<String>,
+    /// Driver script, run by the venv's Python (or the system's when there is no venv).
+    pub driver: String,
+    /// Arguments of the driver.
+    #[serde(default)]
+    pub args: Vec<String>,
+    /// Environment of the driver; `{dir}` is the installed folder.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// Part of the default run.
+    #[serde(default = "yes")]
+    pub default: bool,
+    /// Why it can never be had here; such an engine keeps its row, skipped with this reason.
+    #[serde(default)]
+    pub unavailable: String,
+    /// Seconds for the start.
+    #[serde(default = "three_minutes")]
+    pub start_timeout: u64,
+    /// Seconds for a statement or scan.
+    #[serde(default = "two_minutes")]
+    pub step_timeout: u64,
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn three_minutes() -> u64 {
+    180
+}
+
+fn two_minutes() -> u64 {
+    120
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Registry {
+    engine: Vec<Engine>,
+}
+
+/// Every engine in the registry, in the order in which the report shows them.
+pub fn registry() -> Vec<Engine> {
+    let r: Registry = toml::from_str(REGISTRY).expect("the registry is part of the build and tested");
+    r.engine
+}
+
+/// The engine of this name; the error lists the names there are.
+pub fn find(name: &str) -> Result<Engine, String> {
+    let all = registry();
+    let names: Vec<String> = all.iter().map(|e| e.name.clone()).collect();
+    all.into_iter()
+        .find(|e| e.name == name)
+        .ok_or_else(|| format!("no engine {name:?}; there are: floe, {}", names.join(", ")))
+}
+
+impl Engine {
+    /// The first thing this machine lacks for it, as a reason, or nothing.
+    pub fn missing(&self) -> Option<String> {
+        if !self.unavailable.is_empty() {
+            return Some(self.unavailable.clone());
+        }
+        self.needs
+            .iter()
+            .find_map(|n| lacks(n))
+            .or_else(|| self.needs_env.iter().find(|v| std::env::var_os(v).is_none()).map(|v| format!("{v} is not set")))
+    }
+
+    /// The one command that gets it.
+    pub fn command(&self) -> String {
+        let env: String = self.needs_env.iter().map(|v| format!("{v}=... ")).collect();
+        format!("{env}cargo floe conformance --engines floe,{}", self.name)
+    }
+
+    /// How to start its driver once it is installed in `dir`.
+    pub fn launch(&self, dir: &Path, scratch: &Path, warehouse: &Path, catalog: &str) -> Result<Launch, String> {
+        let scripts = scratch.join("driver");
+        std::fs::create_dir_all(&scripts).map_err(|e| format!("cannot make {}: {e}", scripts.display()))?;
+        for (name, text) in SCRIPTS {
+            std::fs::write(scripts.join(name), text).map_err(|e| format!("cannot write {name}: {e}"))?;
+        }
+        let python = if self.pip.is_empty() { PathBuf::from("python3") } else { dir.join("venv/bin/python") };
+        let mut command = vec![python.display().to_string(), scripts.join(&self.driver).display().to_string()];
+        command.extend(self.args.iter().cloned());
+        let jars: Vec<String> = jar_files(dir).into_iter().map(|p| p.display().to_string()).collect();
+        let place = dir.display().to_string();
+        let mut env: Vec<(String, String)> =
+            self.env.iter().map(|(k, v)| (k.clone(), v.replace("{dir}", &place))).collect();
+        env.push(("FLOE_JARS".into(), jars.join(",")));
+        env.push(("FLOE_ENGINE_DIR".into(), place));
+        env.push(("PYTHONDONTWRITEBYTECODE".into(), "1".into()));
+        env.push(("TZ".into(), "UTC".into()));
+        Ok(Launch {
+            name: self.name.clone(),
+            command,
+            env,
+            scratch: scratch.to_path_buf(),
+            warehouse: warehouse.to_path_buf(),
+            catalog: catalog.into(),
+            rest: None,
+            start_timeout: Duration::from_secs(self.start_timeout),
+            step_timeout: Duration::from_secs(self.step_timeout),
+        })
+    }
+}
+
+/// Jars of an installed engine, in order of name.
+fn jar_files(dir: &Path) -> Vec<PathBuf> {
+    let mut jars: Vec<PathBuf> = std::fs::read_dir(dir.join("jars"))
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|e| e.path())
+        .filter(|p| p.extension().is_some_and(|e| e == "jar"))
+        .collect();
+    jars.sort();
+    jars
+}
+
+/// Why a need (`mvn`, `java>=17`) is not met.
+fn lacks(need: &str) -> Option<String> {
+    let (program, least) = need.split_once(">=").map_or((need, None), |(p, v)| (p, v.parse::<u32>().ok()));
+    let Ok(out) = std::process::Command::new(program).arg(if program == "java" { "-version" } else { "--version" }).output()
+    else {
+        return Some(format!("{program} is not on the path"));
+    };
+    let least = least?;
+    let text = format!("{}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    let digits = |s: &str| s.chars().take_while(char::is_ascii_digit).collect::<String>().parse::<u32>().ok();
+    match text.find(|c: char| c.is_ascii_digit()).and_then(|i| digits(&text[i..])) {
+        Some(found) if found < least => Some(format!("{program} {found} is older than {least}")),
+        Some(_) => None,
+        None => Some(format!("{program} does not say its version")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

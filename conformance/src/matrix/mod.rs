@@ -1,0 +1,8 @@
+//! The matrix: every scenario by every writer, read by every reader, live after each step and again by snapshot.
+
+pub mod deviations;
+mod facts_check;
+pub mod result;
+mod run;
+
+pub use run::{Progress, Session, run_scenario};

@@ -1,0 +1,97 @@
+//! Reports, all made from the one result file.
+
+pub mod badge;
+pub mod diff;
+pub mod html;
+pub mod junit;
+pub mod markdown;
+pub mod terminal;
+pub mod verdicts;
+
+use std::path::Path;
+
+use crate::matrix::result::{Cell, Outcome, Results};
+
+/// Writes every report of a run into `dir`, beside `results.json`.
+pub fn write_all(results: &Results, dir: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(dir)?;
+    std::fs::write(dir.join("results.json"), serde_json::to_string(results)?)?;
+    write_pages(results, dir)
+}
+
+/// Writes the pages that are made from `results.json`.
+pub fn write_pages(results: &Results, dir: &Path) -> std::io::Result<()> {
+    std::fs::write(dir.join("matrix.txt"), verdicts::text(results))?;
+    let page = html::page(results).map_err(std::io::Error::other)?;
+    std::fs::write(dir.join("report.html"), page)?;
+    std::fs::write(dir.join("report.md"), markdown::text(results))?;
+    std::fs::write(dir.join("junit.xml"), junit::text(results))?;
+    std::fs::write(dir.join("badge.svg"), badge::svg(results))?;
+    Ok(())
+}
+
+/// Reads a result file.
+pub fn read(path: &Path) -> Result<Results, String> {
+    let path = if path.is_dir() { path.join("results.json") } else { path.to_path_buf() };
+    let text = std::fs::read(&path).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
+    let r: Results = serde_json::from_slice(&text).map_err(|e| format!("{} is no result file: {e}", path.display()))?;
+    Ok(r)
+}
+
+/// The verdict of a cell as one or two words.
+pub fn verdict(c: &Cell) -> String {
+    match (c.outcome, c.known.is_empty()) {
+        (Outcome::Refused, true) if c.accepted => "refused (undeclared)".into(),
+        (o, true) => o.word().into(),
+        (o, false) => format!("{} (known)", o.word()),
+    }
+}
+
+/// Writers or readers in the order of the engine list; the metadata reader comes first.
+pub(crate) fn axis(results: &Results, pick: impl Fn(&Cell) -> &str) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for c in &results.cells {
+        if !names.iter().any(|n| n == pick(c)) {
+            names.push(pick(c).to_string());
+        }
+    }
+    let place = |n: &String| results.engines.iter().position(|e| e.name == *n).map_or(0, |i| i + 1);
+    names.sort_by_key(place);
+    names
+}
+
+/// Counts of a set of cells.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Passed.
+    pub pass: usize,
+    /// Accepted without passing, and not skipped.
+    pub known: usize,
+    /// Skipped.
+    pub skipped: usize,
+    /// Not accepted.
+    pub bad: usize,
+}
+
+impl Tally {
+    /// Counts cells.
+    pub fn of<'a>(cells: impl Iterator<Item = &'a Cell>) -> Self {
+        cells.fold(Self::default(), |mut t, c| {
+            match (c.outcome, c.accepted) {
+                (Outcome::Pass, _) => t.pass += 1,
+                (Outcome::Skipped, _) => t.skipped += 1,
+                (_, true) => t.known += 1,
+                (_, false) => t.bad += 1,
+            }
+            t
+        })
+    }
+
+    /// Cells that ran.
+    pub fn ran(self) -> usize {
+        self.pass + self.known + self.bad
+    }
+}
+
+#[cfg(test)]
+mod tests;

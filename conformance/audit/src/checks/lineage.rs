@@ -113,15 +113,17 @@ fn read(m: &Model, s: &mut Sink) -> HashMap<Arc<str>, Stored> {
         .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// What is deleted in a file of a snapshot; `None` when equality deletes might reach it.
+/// What is deleted in a file of a snapshot.
 struct Deleted<'a> {
+    unknown: bool,
     dv: Option<&'a crate::dv::Positions>,
     pos: Vec<&'a Vec<i64>>,
 }
 
 impl Deleted<'_> {
     fn has(&self, p: i64) -> bool {
-        self.dv.is_some_and(|d| d.contains(p.max(0) as u64))
+        self.unknown
+            || self.dv.is_some_and(|d| d.contains(p.max(0) as u64))
             || self.pos.iter().any(|v| v.binary_search(&p).is_ok())
     }
 }
@@ -146,6 +148,10 @@ fn unique(m: &Model, x: &Snapshot, stored: &HashMap<Arc<str>, Stored>, s: &mut S
         .map(|t| t.2)
         .collect();
     let deleted = |e: &Entry| Deleted {
+        // A DV that does not parse has a finding of its own; what it deletes is unknown.
+        unknown: dvs
+            .get(&*e.path)
+            .is_some_and(|(_, _, d)| !m.dv_positions().contains_key(&d.key())),
         dv: dvs
             .get(&*e.path)
             .and_then(|(_, _, d)| m.dv_positions().get(&d.key())),

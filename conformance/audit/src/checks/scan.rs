@@ -121,9 +121,11 @@ fn bind(m: &Model, x: &Snapshot, s: &mut Sink) {
         if e.content == 1 {
             let target = e.referenced.as_deref();
             let reaches = match target {
-                Some(d) => data
-                    .get(d)
-                    .is_some_and(|(dr, de)| dr.seq_of(de).unwrap_or(0) <= q),
+                Some(d) => data.get(d).is_some_and(|(dr, de)| {
+                    dr.seq_of(de).unwrap_or(0) <= q
+                        && dr.spec_id == r.spec_id
+                        && de.partition == e.partition
+                }),
                 None => span.is_some_and(|(min, _)| *min <= q),
             };
             if !reaches {

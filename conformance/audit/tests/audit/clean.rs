@@ -1,8 +1,8 @@
 //! The valid table has no finding at all, read from its folder or its metadata file, moved or not.
 
-mod fixture;
-
 use floe_audit::{Options, audit};
+
+use crate::fixture;
 
 #[test]
 fn the_valid_table_has_no_finding() {

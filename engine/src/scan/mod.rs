@@ -1,1 +1,19 @@
-//! scan.
+//! Scans: planning, and a DataFusion table over one snapshot with deletes, lineage and metadata columns applied.
+
+mod adapt;
+mod columns;
+mod exec;
+mod output;
+mod plan;
+mod provider;
+mod reader;
+mod rowgroups;
+mod split;
+#[cfg(test)]
+mod tests;
+
+pub use adapt::BatchAdapter;
+pub use columns::{LAST_UPDATED_FIELD_ID, META_COLUMNS, MetaColumn, ROW_ID_FIELD_ID};
+pub use exec::IcebergScanExec;
+pub use plan::{FileTask, Planned, plan, snapshot};
+pub use provider::IcebergTableProvider;

@@ -1,0 +1,197 @@
+//! Merge-on-read: positions become deletion vectors (V3) or position-delete files (V2).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use datafusion::logical_expr::LogicalPlan;
+use futures::{StreamExt, TryStreamExt, stream};
+use iceberg::spec::FormatVersion;
+use uuid::Uuid;
+
+use super::finish::{self, Written};
+use super::rows::{PositionSink, Positions, SplitStream};
+use super::{Cx, Outcome, Target, run, values};
+use crate::commit::Producer;
+use crate::deletes::{DeleteLoader, Deletes, file_scope};
+use crate::dv::{DeletionVector, PuffinWriter};
+use crate::expr::FilePruner;
+use crate::io::normalize;
+use crate::manifest::{Content, DataFile, FileFormat, ManifestEntry};
+use crate::scan::{FileTask, Planned};
+use crate::write::{Granularity, PositionDeletes, WriteOptions, write_data_files, write_position_deletes};
+use crate::{Error, Result};
+
+/// Deletes written for a statement, and the old ones that they replace.
+#[derive(Debug, Default)]
+pub struct RowDeletes {
+    /// New delete files.
+    pub added: Vec<DataFile>,
+    /// Delete files that are superseded.
+    pub removed: Vec<DataFile>,
+}
+
+/// Runs `logical`, which yields `_file, _pos, op, columns…, lineage…`; writes new rows and deletes; commits a row delta.
+#[allow(clippy::too_many_arguments)]
+pub async fn apply(
+    cx: &Cx<'_>,
+    target: &Target,
+    command: &str,
+    planned: &Planned,
+    logical: LogicalPlan,
+    sink: PositionSink,
+    checker: Option<PositionSink>,
+    pruner: Arc<FilePruner>,
+) -> Result<Outcome> {
+    let logical = values::cast_to_target(logical, super::rows::HEAD, target, target.lineage())?;
+    let streams = run(cx, logical).await?;
+    let streams = streams
+        .into_iter()
+        .map(|s| SplitStream::wrap(s, sink.clone(), checker.clone()))
+        .collect::<Result<Vec<_>>>()?;
+    let options = WriteOptions { lineage: target.lineage(), ..Default::default() };
+    let data = write_data_files(&target.table, streams, &options).await?;
+    let deletes = match write_deletes(target, planned, sink.take()).await {
+        Ok(d) => d,
+        Err(e) => {
+            finish::discard(target, &data).await;
+            return Err(e);
+        }
+    };
+    let mut added = data;
+    added.extend(deletes.added);
+    let written = Written { added, removed: deletes.removed, replaced: Vec::new() };
+    finish::commit(target, command, Producer::RowDelta, written, Some(pruner)).await
+}
+
+/// Writes deletes for positions of data files that were planned.
+pub async fn write_deletes(target: &Target, planned: &Planned, positions: Positions) -> Result<RowDeletes> {
+    let tasks: HashMap<String, &FileTask> = planned.tasks.iter().map(|t| (normalize(&t.entry.file.path), t)).collect();
+    let mut touched = Vec::with_capacity(positions.len());
+    for (path, dv) in positions {
+        if dv.is_empty() {
+            continue;
+        }
+        let task = tasks
+            .get(&normalize(&path))
+            .ok_or_else(|| Error::internal(format!("rows of {path} were deleted but the file was not planned")))?;
+        touched.push(((*task).clone(), dv));
+    }
+    // a stable order makes the files of two equal runs equal
+    touched.sort_by(|a, b| a.0.entry.file.path.cmp(&b.0.entry.file.path));
+    if touched.is_empty() {
+        return Ok(RowDeletes::default());
+    }
+    if target.table.metadata().format_version() >= FormatVersion::V3 {
+        write_dvs(target, planned, touched).await
+    } else {
+        write_v2(target, planned, touched).await
+    }
+}
+
+/// Merges with what was deleted before, writes all vectors into one Puffin file, and retires old vectors and the
+/// position-delete files whose scope is just that data file (DV-2, DV-3, DV-14).
+async fn write_dvs(
+    target: &Target,
+    planned: &Planned,
+    touched: Vec<(FileTask, DeletionVector)>,
+) -> Result<RowDeletes> {
+    let loader = DeleteLoader::new(target.table.io().clone(), target.table.metadata().clone());
+    let merged: Vec<(FileTask, DeletionVector)> = stream::iter(touched)
+        .map(|(task, new)| {
+            let loader = &loader;
+            async move {
+                let mut all = new;
+                if let Some(old) = loader.positions(&task.entry.file, &task.deletes).await? {
+                    all.union_with(&old);
+                }
+                Ok::<_, Error>((task, all))
+            }
+        })
+        .buffered(16)
+        .try_collect()
+        .await?;
+    let mut puffin = PuffinWriter::new();
+    let path = format!(
+        "{}/00000-{}-{}-00001-deletes.puffin",
+        target.table.data_location(),
+        merged.len(),
+        Uuid::new_v4()
+    );
+    let mut out = RowDeletes::default();
+    let mut blobs = Vec::with_capacity(merged.len());
+    for (task, dv) in &merged {
+        blobs.push(puffin.add_dv(dv, &task.entry.file.path)?);
+        if let Some(old) = &task.deletes.dv {
+            out.removed.push(old.file.clone());
+        }
+        for p in planned.index.position_files_of(&task.entry) {
+            if scope_is(&p, &task.entry) {
+                out.removed.push(p.file.clone());
+            }
+        }
+    }
+    let bytes = puffin.finish()?;
+    let size = bytes.len() as i64;
+    for ((task, _), blob) in merged.iter().zip(blobs) {
+        let data = &task.entry.file;
+        out.added.push(DataFile {
+            content: Content::PositionDeletes,
+            path: path.as_str().into(),
+            format: FileFormat::Puffin,
+            spec_id: data.spec_id,
+            partition: data.partition.clone(),
+            record_count: blob.cardinality as i64,
+            file_size: size,
+            metrics: None,
+            key_metadata: None,
+            split_offsets: None,
+            equality_ids: None,
+            sort_order_id: None,
+            first_row_id: None,
+            referenced_data_file: Some(data.path.clone()),
+            content_offset: Some(blob.offset as i64),
+            content_size: Some(blob.length as i64),
+        });
+    }
+    target.table.io().write_new(&path, bytes).await?;
+    Ok(out)
+}
+
+fn scope_is(delete: &ManifestEntry, data: &ManifestEntry) -> bool {
+    file_scope(&delete.file).is_some_and(|s| normalize(&s) == normalize(&data.file.path))
+}
+
+/// V2: with `file` granularity the new file of a data file takes in its older file-scoped deletes and replaces them; with
+/// `partition` granularity the new positions of a partition go into one more file (POSDEL-7).
+async fn write_v2(target: &Target, planned: &Planned, touched: Vec<(FileTask, DeletionVector)>) -> Result<RowDeletes> {
+    let granularity = match target.table.property("write.delete.granularity", "file") {
+        "file" => Granularity::File,
+        "partition" => Granularity::Partition,
+        other => {
+            return Err(Error::invalid(format!("write.delete.granularity is {other:?}; allowed: file, partition"))
+                .at(target.table.ident()));
+        }
+    };
+    let loader = DeleteLoader::new(target.table.io().clone(), target.table.metadata().clone());
+    let mut out = RowDeletes::default();
+    let mut all = Vec::with_capacity(touched.len());
+    for (task, mut dv) in touched {
+        if granularity == Granularity::File {
+            let scoped: Vec<_> =
+                planned.index.position_files_of(&task.entry).into_iter().filter(|p| scope_is(p, &task.entry)).collect();
+            let old = Deletes { positions: scoped.clone(), ..Default::default() };
+            if let Some(old) = loader.positions(&task.entry.file, &old).await? {
+                dv.union_with(&old);
+            }
+            out.removed.extend(scoped.iter().map(|p| p.file.clone()));
+        }
+        all.push(PositionDeletes {
+            path: task.entry.file.path.clone(),
+            spec_id: task.entry.file.spec_id,
+            partition: task.entry.file.partition.clone(),
+            positions: dv.iter().collect(),
+        });
+    }
+    out.added = write_position_deletes(&target.table, all, granularity).await?;
+    Ok(out)
+}

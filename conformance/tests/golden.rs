@@ -119,7 +119,7 @@ impl Replay {
             let dynamic = if sql.starts_with("INSERT OVERWRITE") { "dynamic" } else { "static" };
             let _ = self.session.execute_one(&format!("SET spark.sql.sources.partitionOverwriteMode = {dynamic}")).await;
         }
-        let sql = golden_steps::fit(&sql, self.table().await.as_ref(), &self.seen, step);
+        let sql = golden_steps::fit(&sql, self.table().await.as_ref(), &self.seen);
         let result = if sql.starts_with("-- Iceberg API") {
             golden_steps::api(&sql, self.table().await).await
         } else {

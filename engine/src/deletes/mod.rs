@@ -3,8 +3,6 @@
 mod equality;
 mod index;
 mod load;
-#[cfg(test)]
-mod tests;
 
 pub use equality::EqualityDeletes;
 pub use index::{DeleteIndex, Deletes};

@@ -26,7 +26,7 @@ pub fn lineage_sql(target: &Target, alias: &str, changed: Option<&str>) -> Strin
     match changed {
         None => format!(", {alias}._row_id, {alias}._last_updated_sequence_number"),
         Some(c) => format!(
-            ", {alias}._row_id, CASE WHEN {c} THEN CAST(NULL AS BIGINT) ELSE {alias}._last_updated_sequence_number END"
+            ", {alias}._row_id, CASE WHEN {c} THEN CAST(NULL AS BIGINT) ELSE {alias}._last_updated_sequence_number END AS __floe_seq"
         ),
     }
 }

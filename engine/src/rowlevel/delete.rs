@@ -41,10 +41,10 @@ pub async fn delete(planner: &dyn QueryPlanner, target: &Target, selection: Opti
             let sql = format!("SELECT {alias}._file FROM {TARGET} AS {alias} WHERE $1");
             let streams = run(&cx, plan(&cx, fill(&sql, &[selection.clone()], &[])?)?).await?;
             let files = rows::collect_files(streams).await?;
-            let columns = values::plain_columns(target, &target.alias).join(", ");
+            let columns = values::select_list(&values::plain_columns(target, &target.alias));
             let lineage = cow::lineage_sql(target, &target.alias, None);
             let sql = format!(
-                "SELECT {alias}._file, {alias}._pos, {keep}, {columns}{lineage} FROM {TARGET} AS {alias} WHERE ($1) IS NOT TRUE",
+                "SELECT {alias}._file, {alias}._pos, {keep} AS __floe_op, {columns}{lineage} FROM {TARGET} AS {alias} WHERE ($1) IS NOT TRUE",
                 keep = rows::op::KEEP
             );
             let statement = fill(&sql, &[selection], &[])?;

@@ -273,11 +273,11 @@ impl Rows {
                     "CASE WHEN {op_sql} = {op_update} THEN CAST(NULL AS BIGINT) ELSE {t}._last_updated_sequence_number END"
                 )
             };
-            format!(", {t}._row_id, {seq}")
+            format!(", {t}._row_id, {seq} AS __floe_seq")
         } else {
             String::new()
         };
-        let select = format!("{t}._file, {t}._pos, {op_sql}, {}{lineage}", column_sql.join(", "));
+        let select = format!("{t}._file, {t}._pos, {op_sql} AS __floe_op, {}{lineage}", values::select_list(&column_sql));
         Ok(Rows { select, op: op_sql })
     }
 }

@@ -13,8 +13,6 @@ mod merge;
 mod mor;
 mod rows;
 mod template;
-#[cfg(test)]
-mod tests;
 mod update;
 mod values;
 
@@ -30,8 +28,8 @@ use datafusion::sql::sqlparser::ast::Query;
 pub use delete::{delete, truncate};
 pub use insert::{InsertMode, insert};
 pub use merge::{MergeAction, MergeClause, MergeStatement, merge};
-pub use template::Requalify;
 pub use update::{Assignment, update};
+pub use values::default_sql;
 
 use crate::commit::Isolation;
 use crate::expr::{FilePruner, Pred};

@@ -189,7 +189,7 @@ async fn write_v2(target: &Target, planned: &Planned, touched: Vec<(FileTask, De
             path: task.entry.file.path.clone(),
             spec_id: task.entry.file.spec_id,
             partition: task.entry.file.partition.clone(),
-            positions: dv.iter().collect(),
+            positions: dv,
         });
     }
     out.added = write_position_deletes(&target.table, all, granularity).await?;

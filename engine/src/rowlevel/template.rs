@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, ObjectName, ObjectNamePart, Statement, TableFactor, Value, VisitMut, VisitorMut,
+    Expr, ObjectNamePart, Statement, TableFactor, Value, VisitMut, VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -67,55 +67,4 @@ pub fn plan(cx: &Cx, statement: Statement) -> Result<LogicalPlan> {
 /// A name in double quotes, for use in a template.
 pub fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
-}
-
-/// Renames qualified column references: `path.column` becomes `alias.column` for each of the given table paths.
-pub struct Requalify {
-    /// Table paths as the statement may write them, longest first.
-    pub paths: Vec<Vec<String>>,
-    /// The alias to use instead.
-    pub alias: String,
-}
-
-impl Requalify {
-    /// For a table named by `name` with an optional alias; with an alias only the alias names it.
-    pub fn new(name: Option<&ObjectName>, user_alias: Option<&Ident>, alias: &str) -> Self {
-        let mut paths = Vec::new();
-        match (user_alias, name) {
-            (Some(a), _) => paths.push(vec![a.value.to_lowercase()]),
-            (None, Some(name)) => {
-                let full: Vec<String> =
-                    name.0.iter().filter_map(|p| p.as_ident()).map(|i| i.value.to_lowercase()).collect();
-                for start in 0..full.len() {
-                    paths.push(full[start..].to_vec());
-                }
-            }
-            (None, None) => {}
-        }
-        Self { paths, alias: alias.to_string() }
-    }
-
-    /// Applies it to an expression, subqueries included.
-    pub fn apply(&mut self, e: &mut Expr) {
-        let _ = VisitMut::visit(e, self);
-    }
-}
-
-impl VisitorMut for Requalify {
-    type Break = ();
-
-    fn post_visit_expr(&mut self, e: &mut Expr) -> ControlFlow<()> {
-        if let Expr::CompoundIdentifier(ids) = e {
-            let hit = self.paths.iter().find(|p| {
-                ids.len() > p.len() && p.iter().zip(ids.iter()).all(|(p, i)| i.value.to_lowercase() == *p)
-            });
-            if let Some(p) = hit {
-                let rest = ids.split_off(p.len());
-                let mut new = vec![Ident::with_quote('"', &self.alias)];
-                new.extend(rest);
-                *ids = new;
-            }
-        }
-        ControlFlow::Continue(())
-    }
 }

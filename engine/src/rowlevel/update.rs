@@ -36,10 +36,10 @@ pub async fn update(
     let current = |c: &str| format!("{alias}.{}", quoted(c));
     match mode {
         Mode::MergeOnRead => {
-            let columns = values::assigned_columns(target, assignments, &mut exprs, current)?.join(", ");
-            let lineage = if target.lineage() { format!(", {alias}._row_id, CAST(NULL AS BIGINT)") } else { String::new() };
+            let columns = values::select_list(&values::assigned_columns(target, assignments, &mut exprs, current)?);
+            let lineage = if target.lineage() { format!(", {alias}._row_id, CAST(NULL AS BIGINT) AS __floe_seq") } else { String::new() };
             let sql = format!(
-                "SELECT {alias}._file, {alias}._pos, {}, {columns}{lineage} FROM {TARGET} AS {alias} WHERE $1",
+                "SELECT {alias}._file, {alias}._pos, {} AS __floe_op, {columns}{lineage} FROM {TARGET} AS {alias} WHERE $1",
                 op::UPDATE
             );
             let logical = plan(&cx, fill(&sql, &exprs, &[])?)?;
@@ -58,9 +58,9 @@ pub async fn update(
                 .collect();
             let lineage = cow::lineage_sql(target, &target.alias, Some("$1"));
             let sql = format!(
-                "SELECT {alias}._file, {alias}._pos, {}, {}{lineage} FROM {TARGET} AS {alias}",
+                "SELECT {alias}._file, {alias}._pos, {} AS __floe_op, {}{lineage} FROM {TARGET} AS {alias}",
                 op::KEEP,
-                columns.join(", ")
+                values::select_list(&columns)
             );
             let statement = fill(&sql, &exprs, &[])?;
             cow::rewrite(planner, target, "update", &planned, files, statement, PositionSink::new(false), None, pruner).await

@@ -2,7 +2,7 @@
 
 use arrow::datatypes::DataType;
 use datafusion::common::Column;
-use datafusion::logical_expr::{Expr as DfExpr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, cast, col};
+use datafusion::logical_expr::{Expr as DfExpr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, cast};
 use datafusion::sql::sqlparser::ast::Expr;
 use iceberg::spec::{Literal, NestedFieldRef, PrimitiveLiteral, PrimitiveType, Type};
 
@@ -220,14 +220,15 @@ fn element(t: &DataType) -> Option<&DataType> {
     }
 }
 
+/// A select list in which every expression has a name of its own: two equal expressions would clash otherwise.
+pub fn select_list(columns: &[String]) -> String {
+    let named: Vec<String> = columns.iter().enumerate().map(|(i, c)| format!("{c} AS __floe_c{i}")).collect();
+    named.join(", ")
+}
+
 /// Columns of the target as SQL, qualified by an alias.
 pub fn plain_columns(target: &Target, alias: &str) -> Vec<String> {
     let alias = quoted(alias);
     let schema = target.table.metadata().current_schema();
     schema.as_struct().fields().iter().map(|f| format!("{alias}.{}", quoted(&f.name))).collect()
-}
-
-/// Unqualified column of a plan.
-pub fn column(name: &str) -> DfExpr {
-    col(Column::new_unqualified(name))
 }

@@ -9,8 +9,6 @@ mod provider;
 mod reader;
 mod rowgroups;
 mod split;
-#[cfg(test)]
-mod tests;
 
 pub use adapt::BatchAdapter;
 pub use columns::{LAST_UPDATED_FIELD_ID, META_COLUMNS, MetaColumn, ROW_ID_FIELD_ID};

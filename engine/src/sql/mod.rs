@@ -19,6 +19,7 @@ mod schema;
 pub mod session;
 mod show;
 pub mod split;
+mod values;
 
 #[cfg(test)]
 mod tests;

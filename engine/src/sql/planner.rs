@@ -23,6 +23,7 @@ use datafusion::sql::planner::{ParserOptions, PlannerContext, SqlToRel};
 use datafusion::sql::sqlparser::ast::{self, BinaryOperator};
 
 use super::range::range_table;
+use crate::rowlevel::QueryPlanner;
 use crate::{Error, Result};
 
 /// Zone of `TIMESTAMP` values, as the `iceberg` crate words it in Arrow types.
@@ -70,12 +71,25 @@ impl TableFunctionImpl for Range {
 }
 
 /// Tables by their one-part internal name, over a DataFusion session.
+#[derive(Clone)]
 pub struct Planner {
     ctx: SessionContext,
     state: SessionState,
     tables: HashMap<String, Arc<dyn TableProvider>>,
     expr_planners: Vec<Arc<dyn ExprPlanner>>,
     types: Arc<dyn TypePlanner>,
+}
+
+impl QueryPlanner for Planner {
+    fn plan_with(&self, query: ast::Query, name: &str, table: Arc<dyn TableProvider>) -> Result<LogicalPlan> {
+        let mut planner = self.clone();
+        planner.tables.insert(name.to_string(), table);
+        planner.plan_query(query)
+    }
+
+    fn context(&self) -> &SessionContext {
+        &self.ctx
+    }
 }
 
 impl Planner {

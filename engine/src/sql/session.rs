@@ -494,7 +494,9 @@ impl Session {
                 Vec::new(),
             ));
         }
-        let provider = dml::scan(table, snapshot, hidden)?;
+        // a version is read with the schema of its time, a branch with the table's
+        let old_schema = version.is_some() || matches!(suffix, Some(Suffix::Tag(_)));
+        let provider = dml::scan(table, snapshot, old_schema, hidden)?;
         let schema = provider.schema();
         let shown = METADATA_COLUMNS
             .iter()

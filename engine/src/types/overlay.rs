@@ -43,12 +43,8 @@ pub fn substitute(value: &mut Value, ext: &mut ExtTypes) -> Result<()> {
     match value {
         Value::Object(o) if is_schema(o) => strip_schema(value, ext),
         Value::Object(o) => {
-            // Free-form maps cannot hold a schema, and a property value must never be taken for one.
             for (key, v) in o.iter_mut() {
-                if !matches!(
-                    key.as_str(),
-                    "properties" | "summary" | "updates-properties" | "config"
-                ) {
+                if may_hold_schemas(key, v) {
                     substitute(v, ext)?;
                 }
             }
@@ -56,6 +52,16 @@ pub fn substitute(value: &mut Value, ext: &mut ExtTypes) -> Result<()> {
         }
         Value::Array(a) => a.iter_mut().try_for_each(|v| substitute(v, ext)),
         _ => Ok(()),
+    }
+}
+
+/// Free-form maps hold no schema, and a property must never be taken for one; `updates` is a list of changes in a
+/// commit and a map of properties in `set-properties`.
+fn may_hold_schemas(key: &str, value: &Value) -> bool {
+    match key {
+        "properties" | "summary" | "config" | "overrides" | "defaults" => false,
+        "updates" => value.is_array(),
+        _ => true,
     }
 }
 
@@ -69,10 +75,7 @@ pub fn restore_types(value: &mut Value, ext: &ExtTypes) {
         Value::Object(o) if is_schema(o) => restore_fields(o, ext),
         Value::Object(o) => {
             for (key, v) in o.iter_mut() {
-                if !matches!(
-                    key.as_str(),
-                    "properties" | "summary" | "updates-properties" | "config"
-                ) {
+                if may_hold_schemas(key, v) {
                     restore_types(v, ext);
                 }
             }
@@ -502,15 +505,16 @@ fn parse_type_string(s: &str, name: &str) -> Result<(String, Option<ExtType>)> {
                 let len: u32 = len.parse().map_err(|_| bad("length is not an integer"))?;
                 Ok((format!("fixed[{len}]"), None))
             }
-            ("decimal", Some([p, s])) => {
+            ("decimal", Some([p, scale])) => {
                 let p: u32 = p.parse().map_err(|_| bad("precision is not an integer"))?;
-                let sc: u32 = s
+                let sc: u32 = scale
                     .parse()
                     .map_err(|_| bad("scale is not a non-negative integer"))?;
                 if p == 0 || p > 38 || sc > p {
-                    return Err(
-                        bad("precision must be 1 to 38 and scale no more than it").clause("TYPE-3")
-                    );
+                    return Err(Error::malformed(format!(
+                        "field {name:?} has type {s:?}: precision must be 1 to 38 and scale no more than it"
+                    ))
+                    .clause("TYPE-3"));
                 }
                 Ok((format!("decimal({p}, {sc})"), None))
             }

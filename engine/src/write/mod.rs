@@ -365,3 +365,6 @@ async fn drain_partitioned(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -302,7 +302,7 @@ fn type_strings_are_read_leniently_and_written_canonically() {
 #[test]
 fn updates_get_and_lose_their_true_types() {
     let schema = v3()["schemas"][1].clone();
-    let mut update = json!([{"action": "add-schema", "schema": schema}, {"action": "set-properties", "updates": {"type": "struct"}}]);
+    let mut update = json!([{"action": "add-schema", "schema": schema}, {"action": "set-properties", "updates": {"type": "struct", "fields": "x"}}]);
     let before = update.clone();
     let mut ext = ExtTypes::default();
     substitute(&mut update, &mut ext).unwrap();

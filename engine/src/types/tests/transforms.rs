@@ -193,7 +193,7 @@ fn nulls_stay_null_and_views_are_taken() {
 }
 
 fn spec(fields: &[(&str, &str, Transform)]) -> (PartitionSpec, StructType) {
-    let columns: Vec<_> = fields.iter().enumerate().map(|(i, (n, t, _))| {
+    let columns = fields.iter().enumerate().map(|(i, (n, t, _))| {
         Arc::new(NestedField::optional(
             i as i32 + 1,
             format!("c_{n}"),

@@ -252,8 +252,7 @@ pub fn assign(expr: Expr, schema: &DFSchema, to: &DataType, column: &str) -> DfR
         return Ok(expr);
     }
     if !assignable(&from, to) {
-        return refused(&from, to, column); an explicit CAST says how"
-        );
+        return refused(&from, to, column);
     }
     let by_position = to.is_nested() || matches!(to, DataType::FixedSizeBinary(_));
     if by_position && !from.is_null() {

@@ -426,7 +426,12 @@ impl Visitor for Collector {
                 self.tables.push((path, version.clone()));
                 alias
             }
-            TableFactor::Table { alias, .. } | TableFactor::Derived { alias, .. } => alias,
+            TableFactor::Table { alias, .. } => {
+                // the column of `range`, the only table function
+                self.names.push("id".into());
+                alias
+            }
+            TableFactor::Derived { alias, .. } => alias,
             _ => &None,
         };
         if let Some(alias) = alias {

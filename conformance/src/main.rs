@@ -15,6 +15,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Run Spark-flavoured SQL on a catalog
+    Sql(cli::sql::SqlArgs),
     /// Judge a table's raw bytes, clause by clause
     Audit(cli::audit::AuditArgs),
     /// Look into a Puffin file, or check its deletion vectors
@@ -33,6 +35,7 @@ async fn main() -> ExitCode {
     let level = std::env::var("RUST_LOG").ok().and_then(|l| l.parse().ok()).unwrap_or(tracing::Level::WARN);
     tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).init();
     let outcome = match Cli::parse().command {
+        Command::Sql(a) => return cli::sql::run(a).await,
         Command::Audit(a) => return cli::audit::run(a).await,
         Command::Dv(a) => cli::dv::run(&a).await,
         Command::Conformance(a) => cli::conformance::run(&a).await,

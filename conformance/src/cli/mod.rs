@@ -5,3 +5,5 @@ pub mod conformance;
 pub mod dv;
 pub mod engines;
 pub mod report;
+pub mod rows;
+pub mod sql;

@@ -186,11 +186,11 @@ impl<'s> Binder<'s> {
         for name in &found.names {
             self.names.add(name);
         }
-        for (path, version, alias) in &found.tables {
+        for (path, version) in &found.tables {
             if path.len() == 1 && found.ctes.contains(&path[0].to_lowercase()) {
                 continue;
             }
-            self.resolve(path, version.as_ref(), *alias, found.metadata_columns)
+            self.resolve(path, version.as_ref(), found.metadata_columns)
                 .await?;
         }
         let mut rewriter = Rewriter::new(self, &found.ctes, name_outputs);
@@ -204,7 +204,6 @@ impl<'s> Binder<'s> {
         &mut self,
         path: &Name,
         version: Option<&TableVersion>,
-        aliased: bool,
         hidden: bool,
     ) -> Result<()> {
         let key = (lower(path), version.map(ToString::to_string));
@@ -219,15 +218,8 @@ impl<'s> Binder<'s> {
         let (provider, hidden_columns) = self.provider(path, at.as_ref(), hidden).await?;
         self.names.add_fields(&provider.schema().fields().clone());
         let internal = format!("__floe_{}", self.bound.len());
-        let mut alias = path.last().cloned().unwrap_or_default();
-        if !aliased
-            && self
-                .bound
-                .iter()
-                .any(|b| b.alias.eq_ignore_ascii_case(&alias))
-        {
-            alias = format!("{internal}_{alias}");
-        }
+        // two tables of one name in a FROM clause need aliases, as they would to be told apart anyway
+        let alias = path.last().cloned().unwrap_or_default();
         self.names.add(&alias);
         self.planner.register(&internal, provider)?;
         self.bound.push(Bound {
@@ -373,7 +365,7 @@ pub(super) fn parts(name: &ObjectName) -> Option<Name> {
 /// What a statement refers to.
 #[derive(Default)]
 struct Collector {
-    tables: Vec<(Name, Option<TableVersion>, bool)>,
+    tables: Vec<(Name, Option<TableVersion>)>,
     ctes: HashSet<String>,
     names: Vec<String>,
     metadata_columns: bool,
@@ -431,10 +423,15 @@ impl Visitor for Collector {
                         "not the name of a table: {name}"
                     )));
                 };
-                self.tables.push((path, version.clone(), alias.is_some()));
+                self.tables.push((path, version.clone()));
                 alias
             }
-            TableFactor::Table { alias, .. } | TableFactor::Derived { alias, .. } => alias,
+            TableFactor::Table { alias, .. } => {
+                // the column of `range`, the only table function
+                self.names.push("id".into());
+                alias
+            }
+            TableFactor::Derived { alias, .. } => alias,
             _ => &None,
         };
         if let Some(alias) = alias {

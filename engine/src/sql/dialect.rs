@@ -2,11 +2,13 @@
 
 use std::any::TypeId;
 
-use datafusion::sql::sqlparser::dialect::{DatabricksDialect, Dialect};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr};
+use datafusion::sql::sqlparser::dialect::{DatabricksDialect, Dialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Whitespace, Word};
 
-use crate::{Error, Result};
+use crate::Error;
 
 /// Spark's SQL: back-quoted identifiers, strings in either quote with backslash escapes.
 #[derive(Debug, Default, Clone, Copy)]
@@ -78,6 +80,29 @@ impl Dialect for SparkDialect {
         true
     }
 
+    // `DIV`
+    fn parse_infix(
+        &self,
+        parser: &mut Parser,
+        expr: &Expr,
+        _precedence: u8,
+    ) -> Option<Result<Expr, ParserError>> {
+        if !parser.parse_keyword(Keyword::DIV) {
+            return None;
+        }
+        let left = Box::new(expr.clone());
+        let precedence = self.prec_value(Precedence::MulDivModOp);
+        Some(
+            parser
+                .parse_subexpr(precedence)
+                .map(|right| Expr::BinaryOp {
+                    left,
+                    op: BinaryOperator::MyIntegerDivide,
+                    right: Box::new(right),
+                }),
+        )
+    }
+
     fn supports_order_by_all(&self) -> bool {
         true
     }
@@ -89,7 +114,7 @@ impl Dialect for SparkDialect {
 
 /// Tokens of one statement, blanks and comments taken out, with Spark's literals in words that `sqlparser` knows:
 /// `1.5D` becomes `CAST('1.5' AS DOUBLE)`, `"s"` becomes `'s'`, `[FOR] VERSION AS OF x` becomes `AT(x)`.
-pub fn tokenize(text: &str) -> Result<Vec<TokenWithSpan>> {
+pub fn tokenize(text: &str) -> crate::Result<Vec<TokenWithSpan>> {
     let raw = Tokenizer::new(&SparkDialect, text)
         .tokenize_with_location()
         .map_err(|e| Error::invalid(format!("cannot read the text: {e}")))?;

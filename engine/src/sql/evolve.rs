@@ -312,7 +312,7 @@ pub(super) fn rename(m: &Metadata, path: &Name, to: &str) -> Result<Schema> {
 /// `ALTER COLUMN`.
 pub(super) fn change(
     m: &Metadata,
-    ext: &mut ExtTypes,
+    ext: &ExtTypes,
     path: &Name,
     change: &ColumnChange,
     planner: &Planner,
@@ -337,7 +337,7 @@ pub(super) fn change(
     }
     let mut new = field.as_ref().clone();
     match change {
-        ColumnChange::Type(to) => new.field_type = Box::new(promote(m, ext, &field, to, &name)?),
+        ColumnChange::Type(to) => new.field_type = Box::new(promote(m, &field, to, &name)?),
         ColumnChange::Comment(text) => new.doc = Some(text.clone()),
         ColumnChange::DropNotNull => {
             if schema.identifier_field_ids().any(|id| id == field.id) {
@@ -357,7 +357,7 @@ pub(super) fn change(
             if !v3 {
                 return Err(Error::invalid("default values need format-version 3").at(name));
             }
-            if ext.get(field.id).is_some() {
+            if ext.of(&field).is_some() {
                 return Err(
                     Error::invalid("a column of this type has no default but null").at(name),
                 );
@@ -374,7 +374,6 @@ pub(super) fn change(
 /// The promotions that the format allows (EVO-*).
 fn promote(
     m: &Metadata,
-    ext: &mut ExtTypes,
     field: &NestedFieldRef,
     to: &SqlType,
     name: &str,
@@ -396,20 +395,18 @@ fn promote(
         ))
         .clause("EVO-8"))
     };
-    if m.ext.get(field.id) == Some(&ExtType::Unknown) {
-        if !new.is_primitive() {
+    if m.ext.of(field) == Some(&ExtType::Unknown) {
+        // older schemas keep the type unknown, whose entry goes by the surrogate type boolean
+        if !v3 || !new.is_primitive() || (new == *field.field_type && ids.ext.get(field.id) != Some(&ExtType::Unknown)) {
             return refuse();
         }
-        ext.0.remove(&field.id);
-        ext.0.extend(ids.ext.0);
+        if ids.ext.0.values().any(|e| *e != ExtType::Unknown) {
+            return Err(Error::unsupported("unknown can become a primitive type, not an extended one").at(name));
+        }
         return Ok(new);
     }
-    if m.ext.get(field.id).is_some() || !ids.ext.0.is_empty() {
-        return if m.ext.get(field.id) == ids.ext.get(field.id) {
-            Ok(new)
-        } else {
-            refuse()
-        };
+    if m.ext.of(field).is_some() || !ids.ext.0.is_empty() {
+        return if m.ext.of(field) == ids.ext.get(field.id) { Ok(new) } else { refuse() };
     }
     let (Type::Primitive(a), Type::Primitive(b)) = (field.field_type.as_ref(), &new) else {
         return if *field.field_type == new {
@@ -450,7 +447,7 @@ pub(super) fn identifiers(m: &Metadata, paths: &[Name]) -> Result<Schema> {
     for path in paths {
         let field = resolve(schema, path)?;
         let name = path.join(".");
-        if m.ext.get(field.id).is_some() || !field.field_type.is_primitive() {
+        if m.ext.of(field).is_some() || !field.field_type.is_primitive() {
             return Err(Error::invalid(format!(
                 "{name} can't be an identifier field: it is no primitive column"
             )));

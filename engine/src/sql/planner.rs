@@ -11,11 +11,12 @@ use datafusion::error::{DataFusionError, Result as DfResult};
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::planner::{
-    ContextProvider, ExprPlanner, PlannerResult, RawBinaryExpr, TypePlanner,
+    ContextProvider, ExprPlanner, PlannerResult, RawBinaryExpr, RawFieldAccessExpr, TypePlanner,
 };
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{
-    AggregateUDF, Expr, ExprSchemable, LogicalPlan, ScalarUDF, TableSource, WindowUDF, lit,
+    AggregateUDF, Expr, ExprSchemable, GetFieldAccess, LogicalPlan, ScalarUDF, TableSource,
+    WindowUDF, lit,
 };
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::prelude::{SessionConfig, SessionContext};
@@ -341,6 +342,32 @@ impl ExprPlanner for SparkOperators {
             }
             _ => left / nullable_right,
         }))
+    }
+
+    // Spark counts the elements of an array from 0
+    fn plan_field_access(
+        &self,
+        expr: RawFieldAccessExpr,
+        schema: &DFSchema,
+    ) -> DfResult<PlannerResult<RawFieldAccessExpr>> {
+        let RawFieldAccessExpr { field_access, expr } = expr;
+        match field_access {
+            GetFieldAccess::ListIndex { key }
+                if matches!(
+                    expr.get_type(schema)?,
+                    DataType::List(_) | DataType::LargeList(_)
+                ) =>
+            {
+                let from_one = *key + lit(1i64);
+                Ok(PlannerResult::Planned(
+                    datafusion::functions_nested::expr_fn::array_element(expr, from_one),
+                ))
+            }
+            field_access => Ok(PlannerResult::Original(RawFieldAccessExpr {
+                field_access,
+                expr,
+            })),
+        }
     }
 }
 

@@ -316,7 +316,7 @@ pub(super) fn bind_term<'s>(
 ) -> Result<&'s NestedFieldRef> {
     let field = resolve(schema, &term.column)?;
     let name = term.column.join(".");
-    if ext.get(field.id).is_some() || !field.field_type.is_primitive() {
+    if ext.of(field).is_some() || !field.field_type.is_primitive() {
         let ty = type_text(&field.field_type, field.id, ext);
         return Err(Error::invalid(format!(
             "a column of type {ty} can't be transformed; allowed: primitive types"
@@ -378,7 +378,8 @@ pub(super) fn sort_order(schema: &Schema, ext: &ExtTypes, terms: &[SortTerm]) ->
 
 /// A type as Spark names it.
 pub(super) fn type_text(ty: &Type, id: i32, ext: &ExtTypes) -> String {
-    if let Some(e) = ext.get(id) {
+    // an entry speaks for a column only while its type is the surrogate: unknown may have become another type
+    if let Some(e) = ext.get(id).filter(|e| *ty == Type::Primitive(e.surrogate())) {
         return match e {
             ExtType::Variant => "variant".into(),
             ExtType::Unknown => "void".into(),

@@ -18,7 +18,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::prelude::SessionContext;
 
-pub use nested::assign;
+pub use nested::{assign, assign_udf};
 pub use string::spark_strings;
 pub(crate) use string::write_date;
 

@@ -252,19 +252,27 @@ pub fn assign(expr: Expr, schema: &DFSchema, to: &DataType, column: &str) -> DfR
         return Ok(expr);
     }
     if !assignable(&from, to) {
-        return plan_err!(
-            "cannot safely write {from} to column {column:?} of {to}; an explicit CAST says how"
-        );
+        return refused(&from, to, column);
     }
     let by_position = to.is_nested() || matches!(to, DataType::FixedSizeBinary(_));
     if by_position && !from.is_null() {
-        let f = ScalarUDF::new_from_impl(CastByPosition {
-            to: to.clone(),
-            signature: Signature::any(1, Volatility::Immutable),
-        });
-        return Ok(f.call(vec![expr]));
+        return Ok(assign_udf("cast_by_position", to, column).call(vec![expr]));
     }
     Ok(cast(expr, to.clone()))
+}
+
+fn refused<T>(from: &DataType, to: &DataType, column: &str) -> DfResult<T> {
+    plan_err!("cannot safely write {from} to column {column:?} of {to}; an explicit CAST says how")
+}
+
+/// The cast of [`assign`] as a function: what text can't be assigned is refused when the call is planned.
+pub fn assign_udf(name: &str, to: &DataType, column: &str) -> ScalarUDF {
+    ScalarUDF::new_from_impl(CastByPosition {
+        name: name.to_string(),
+        column: column.to_string(),
+        to: to.clone(),
+        signature: Signature::any(1, Volatility::Immutable),
+    })
 }
 
 /// Spark's ANSI store assignment.
@@ -297,6 +305,8 @@ fn assignable(from: &DataType, to: &DataType) -> bool {
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct CastByPosition {
+    name: String,
+    column: String,
     to: DataType,
     signature: Signature,
 }
@@ -307,15 +317,18 @@ impl ScalarUDFImpl for CastByPosition {
     }
 
     fn name(&self) -> &str {
-        "cast_by_position"
+        &self.name
     }
 
     fn signature(&self) -> &Signature {
         &self.signature
     }
 
-    fn return_type(&self, _: &[DataType]) -> DfResult<DataType> {
-        Ok(self.to.clone())
+    fn return_type(&self, from: &[DataType]) -> DfResult<DataType> {
+        match from {
+            [from] if !assignable(from, &self.to) => refused(from, &self.to, &self.column),
+            _ => Ok(self.to.clone()),
+        }
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> DfResult<ColumnarValue> {

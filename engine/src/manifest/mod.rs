@@ -8,6 +8,9 @@ mod read;
 mod values;
 mod write;
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 

@@ -1,9 +1,10 @@
 //! Applying a change to a branch head: filter the old manifests, add the new ones, merge (OP-20..23, DEL-20, DEL-21).
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
 use bytes::Bytes;
-use iceberg::spec::{ManifestContentType, ManifestFile};
+use iceberg::spec::{ManifestContentType, ManifestFile, PrimitiveType, Struct};
 
 use super::merge::{Bin, MergeSettings, merged_entries, plan, weight};
 use super::summary::Summary;
@@ -11,7 +12,7 @@ use super::validate::in_partitions;
 use super::{Change, Drop, Producer};
 use crate::manifest::{
     Content, DataFile, FileKey, ManifestEntry, ManifestTarget, Status, UNASSIGNED_SEQUENCE,
-    load_manifests, write_manifest,
+    load_manifests, may_hold, partition_type, primitive_types, write_manifest,
 };
 use crate::{Error, Result, Table};
 
@@ -48,6 +49,20 @@ pub(crate) struct Applied {
     pub(crate) manifests: Vec<Manifest>,
     /// Summary keys, manifest counts included, totals not.
     pub(crate) summary: Vec<(String, String)>,
+}
+
+/// Per spec: the types of its fields, and tuples.
+type Reach = HashMap<i32, (Vec<PrimitiveType>, Vec<Arc<Struct>>)>;
+
+/// Tuples that are compared with a manifest's bounds at most; beyond that it is opened.
+const MAX_TUPLES: usize = 1000;
+
+fn reaches(reach: &Reach, m: &ManifestFile) -> bool {
+    reach
+        .get(&m.partition_spec_id)
+        .is_some_and(|(types, tuples)| {
+            tuples.len() > MAX_TUPLES || tuples.iter().any(|t| may_hold(m, types, t))
+        })
 }
 
 /// Everything that is fixed during one attempt.
@@ -132,6 +147,23 @@ impl Context<'_> {
             .filter(|m| m.content == content)
             .cloned()
             .collect()
+    }
+
+    /// The partitions of some files, to tell which manifests may hold them.
+    fn reach<'f>(&self, files: impl Iterator<Item = &'f DataFile>) -> Result<Reach> {
+        let mut out: Reach = HashMap::new();
+        for f in files {
+            if !out.contains_key(&f.spec_id) {
+                let ty = partition_type(self.table.metadata(), f.spec_id)?;
+                out.insert(f.spec_id, (primitive_types(&ty)?, Vec::new()));
+            }
+            if let Some((_, tuples)) = out.get_mut(&f.spec_id)
+                && tuples.last().is_none_or(|t| **t != *f.partition)
+            {
+                tuples.push(f.partition.clone());
+            }
+        }
+        Ok(out)
     }
 
     /// Rewrites the manifests that hold a file to remove; gives the others back as they are.
@@ -258,11 +290,7 @@ impl Context<'_> {
             Producer::RewriteManifests => return self.rewrite_manifests().await,
             _ => self.merging(&mut summary).await?,
         };
-        let mut properties: Vec<(String, String)> = summary
-            .properties()
-            .into_iter()
-            .map(|(k, v)| (k.to_string(), v))
-            .collect();
+        let mut properties = summary.properties()?;
         self.count_manifests(&manifests, replaced, &mut properties);
         Ok(Applied {
             manifests,
@@ -291,17 +319,17 @@ impl Context<'_> {
     async fn merging(&self, summary: &mut Summary<'_>) -> Result<(Vec<Manifest>, usize)> {
         let change = self.change;
         let removed: HashSet<FileKey> = change.removed.iter().map(DataFile::key).collect();
-        let removed_specs: HashSet<i32> = change.removed_data().map(|f| f.spec_id).collect();
+        let removed_data = self.reach(change.removed_data())?;
         let drops = !matches!(change.drop, Drop::Nothing);
         let mut found: HashSet<FileKey> = HashSet::new();
 
         let new_data = self.new_manifests(ManifestContentType::Data, summary)?;
-        let mut gone_paths: HashSet<std::sync::Arc<str>> =
+        let mut gone_paths: HashSet<Arc<str>> =
             change.removed_data().map(|f| f.path.clone()).collect();
         let (data, replaced_data) = self
             .filter(
                 self.base(ManifestContentType::Data),
-                |m| drops || removed_specs.contains(&m.partition_spec_id),
+                |m| drops || reaches(&removed_data, m),
                 |entries| {
                     entries
                         .iter()
@@ -336,11 +364,17 @@ impl Context<'_> {
             .filter(|f| f.is_dv())
             .filter_map(|f| f.referenced_data_file.as_deref())
             .collect();
-        let opens = lists_deletes || drops || !gone_paths.is_empty() || !our_dvs.is_empty();
+        // DVs of removed data files and delete files that are named or replaced lie in their files' partitions
+        let touched = change
+            .removed
+            .iter()
+            .chain(change.all_added().filter(|f| f.is_dv()));
+        let touched = self.reach(touched)?;
+        let opens_all = drops || sweeps;
         let (deletes, replaced_deletes) = self
             .filter(
                 self.base(ManifestContentType::Deletes),
-                |_| opens,
+                |m| opens_all || reaches(&touched, m),
                 |entries| {
                     let is_old = |e: &ManifestEntry| e.sequence_number.is_some_and(|s| 0 < s && s < min_sequence);
                     let mut hits = Vec::with_capacity(entries.len());

@@ -8,6 +8,9 @@ mod read;
 mod values;
 mod write;
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -17,6 +20,7 @@ pub use list::{ListTarget, read_manifest_list, write_manifest_list};
 pub use load::{live_entries, load_manifest, load_manifest_list, load_manifests};
 pub use read::{Columns, read_manifest, read_manifest_with};
 pub use values::partition_type;
+pub(crate) use values::{may_hold, primitive_types};
 pub use write::{ManifestTarget, UNASSIGNED_SEQUENCE, write_manifest};
 
 /// Content of a file (MAN-*): the numbers are the format's.

@@ -4,13 +4,14 @@ use std::cmp::Ordering;
 use std::collections::HashSet;
 
 use iceberg::spec::{
-    ByteBuf, FieldSummary, Literal, NestedField, PartitionSpec, PrimitiveLiteral as P,
-    PrimitiveType as T, Struct, StructType, TableMetadata, Transform, Type,
+    ByteBuf, FieldSummary, Literal, ManifestFile, NestedField, PartitionSpec,
+    PrimitiveLiteral as P, PrimitiveType as T, Struct, StructType, TableMetadata, Transform, Type,
 };
 use serde_json::{Value, json};
 
 use super::avro::{Decoder, Node, Schema};
 use super::container::{put_bytes, put_long, put_str};
+use crate::types::decode_bound;
 use crate::{Error, Result};
 
 /// Struct type of a spec's partition tuples.
@@ -335,6 +336,30 @@ impl Summariser {
             upper_bound: high.map(|v| ByteBuf::from(to_bytes(&v))),
         }
     }
+}
+
+/// Whether a manifest may hold a file of this partition tuple, by its field summaries; unknown means yes.
+pub(crate) fn may_hold(file: &ManifestFile, types: &[T], partition: &Struct) -> bool {
+    let Some(summaries) = file.partitions.as_ref().filter(|s| s.len() == types.len()) else {
+        return true;
+    };
+    summaries.iter().zip(types).enumerate().all(|(i, (s, ty))| {
+        let Some(value) = field(partition, i) else {
+            return s.contains_null;
+        };
+        if value.is_nan() {
+            return s.contains_nan != Some(false);
+        }
+        let bound = |b: &Option<ByteBuf>| b.as_ref().and_then(|b| decode_bound(b, ty));
+        let (Some(low), Some(high)) = (bound(&s.lower_bound), bound(&s.upper_bound)) else {
+            return true;
+        };
+        // writers differ about the order of zeros (BIN-16): floats are not worth a wrong answer
+        if matches!(ty, T::Float | T::Double) {
+            return true;
+        }
+        !compare(value, &low).is_lt() && !compare(value, &high).is_gt()
+    })
 }
 
 /// Primitive of a partition tuple's field, `None` for null.

@@ -13,6 +13,7 @@ use super::container::{Codec, Writer, put_bytes, put_long, put_opt, put_str};
 use super::values::{Summariser, avro_type, field, partition_type, primitive_types, put_value};
 use super::{Content, DataFile, ManifestEntry, Status};
 use crate::table::Metadata;
+use crate::types::schema_to_json;
 use crate::{Error, Result};
 
 /// What a manifest is written for.
@@ -63,20 +64,15 @@ fn header(
     version: FormatVersion,
     content: ManifestContentType,
 ) -> Result<Vec<(&'static str, String)>> {
-    let json = |what: &str, r: Result<String, serde_json::Error>| {
-        r.map_err(|e| Error::internal(format!("{what} does not serialise: {e}")))
-    };
     let schema = metadata.current_schema();
+    // true types, not the surrogates of the model: others read this header (TYPE-*)
+    let schema_json = schema_to_json(schema, &metadata.ext)?.to_string();
+    let fields = serde_json::to_string(spec.fields())
+        .map_err(|e| Error::internal(format!("partition spec to JSON: {e}")))?;
     Ok(vec![
-        (
-            "schema",
-            json("schema", serde_json::to_string(schema.as_ref()))?,
-        ),
+        ("schema", schema_json),
         ("schema-id", schema.schema_id().to_string()),
-        (
-            "partition-spec",
-            json("partition spec", serde_json::to_string(spec.fields()))?,
-        ),
+        ("partition-spec", fields),
         ("partition-spec-id", spec.spec_id().to_string()),
         ("format-version", (version as i32).to_string()),
         ("content", content.to_string()),

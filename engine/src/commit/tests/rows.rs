@@ -195,6 +195,81 @@ async fn duplicates_count_once() {
     assert_eq!(live(&t).await.0.len(), 1);
 }
 
+/// SUMMARY-33: partition summaries up to the limit.
+#[tokio::test]
+async fn partition_summaries() {
+    let (_, t) = table(
+        FormatVersion::V3,
+        true,
+        &[("write.summary.partition-limit", "2")],
+    )
+    .await;
+    let files = |names: &[(&str, Option<i32>)]| {
+        names
+            .iter()
+            .map(|(n, p)| within(data(n, 10, 100), 0, *p))
+            .collect::<Vec<_>>()
+    };
+    let t = go(
+        &t,
+        Producer::FastAppend,
+        files(&[("a", Some(7)), ("b", None), ("c", Some(7))]),
+        vec![],
+    )
+    .await;
+    expect(
+        &t,
+        &[
+            ("changed-partition-count", "2"),
+            ("partition-summaries-included", "true"),
+            (
+                "partitions.part=7",
+                "added-data-files=2,added-records=20,added-files-size=200",
+            ),
+            (
+                "partitions.part=null",
+                "added-data-files=1,added-records=10,added-files-size=100",
+            ),
+        ],
+    );
+    let three = files(&[("d", Some(1)), ("e", Some(2)), ("f", Some(3))]);
+    let t = go(&t, Producer::FastAppend, three, vec![]).await;
+    expect(
+        &t,
+        &[
+            ("partition-summaries-included", "-"),
+            ("changed-partition-count", "3"),
+        ],
+    );
+}
+
+/// Manifests whose bounds exclude the partition of a removed file are not touched, and nothing is missed.
+#[tokio::test]
+async fn removal_finds_its_manifest() {
+    let (_, mut t) = table(FormatVersion::V3, true, &[]).await;
+    let parts = [Some(1), None, Some(5), Some(i32::MIN)];
+    let files: Vec<_> = parts
+        .iter()
+        .enumerate()
+        .map(|(i, p)| within(data(&format!("f{i}"), 10, 10), 0, *p))
+        .collect();
+    for f in &files {
+        t = go(&t, Producer::FastAppend, vec![f.clone()], vec![]).await;
+    }
+    for (i, f) in files.iter().enumerate() {
+        t = go(&t, Producer::DeleteFiles, vec![], vec![f.clone()]).await;
+        expect(
+            &t,
+            &[
+                ("deleted-data-files", "1"),
+                ("manifests-replaced", "1"),
+                ("manifests-kept", &(3 - i).to_string()),
+            ],
+        );
+    }
+    assert!(live(&t).await.0.is_empty());
+}
+
 /// OP-21: packing goes from the end; the newest bin waits, older full bins and other specs do not.
 #[test]
 fn merge_plan() {

@@ -290,14 +290,16 @@ pub fn change(producer: Producer, added: Vec<DataFile>, removed: Vec<DataFile>) 
     }
 }
 
-/// Commits and returns the table after it.
+/// Commits what was read from `table` and returns the table after it.
 pub async fn go(
     table: &Table,
     producer: Producer,
     added: Vec<DataFile>,
     removed: Vec<DataFile>,
 ) -> Table {
-    done(commit(table, change(producer, added, removed)).await).table
+    let mut c = change(producer, added, removed);
+    c.validation.from_snapshot = table.metadata().current_snapshot_id();
+    done(commit(table, c).await).table
 }
 
 /// Unwraps with the error's text.

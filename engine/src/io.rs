@@ -1,6 +1,9 @@
 //! Files of a table by location string, over `object_store`.
 
-use std::collections::HashMap;
+mod local;
+pub use local::Folder;
+
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
@@ -19,7 +22,15 @@ pub struct FileIo(Arc<Shared>);
 
 struct Shared {
     props: HashMap<String, String>,
-    stores: Mutex<HashMap<String, Arc<dyn ObjectStore>>>,
+    stores: Mutex<Stores>,
+}
+
+#[derive(Default)]
+struct Stores {
+    /// Every store in use, by base.
+    by_base: HashMap<String, Arc<dyn ObjectStore>>,
+    /// Bases that a caller registered: the short cuts of the local file system do not apply to them.
+    registered: HashSet<String>,
 }
 
 impl std::fmt::Debug for FileIo {
@@ -51,7 +62,7 @@ impl Default for FileIo {
 impl FileIo {
     /// File access with the catalog's store properties (`s3.*`, `gcs.*`, …).
     pub fn new(props: HashMap<String, String>) -> Self {
-        Self(Arc::new(Shared { props, stores: Mutex::new(HashMap::new()) }))
+        Self(Arc::new(Shared { props, stores: Mutex::default() }))
     }
 
     /// Properties it was made with.
@@ -61,7 +72,13 @@ impl FileIo {
 
     /// Uses `store` for every location that starts with `base` (`scheme://authority`); tests put faulty stores here.
     pub fn register(&self, base: &str, store: Arc<dyn ObjectStore>) {
-        self.0.stores.lock().expect("no panic while held").insert(base.to_string(), store);
+        let mut stores = self.0.stores.lock().expect("no panic while held");
+        stores.registered.insert(base.to_string());
+        stores.by_base.insert(base.to_string(), store);
+    }
+
+    fn is_registered(&self, base: &str) -> bool {
+        self.0.stores.lock().expect("no panic while held").registered.contains(base)
     }
 
     /// The store of a location, the base under which it is registered, and the path in it.
@@ -70,7 +87,7 @@ impl FileIo {
         let path = StorePath::parse(path.trim_start_matches('/'))
             .map_err(|e| Error::invalid(format!("not a valid path: {e}")).at(location))?;
         let mut stores = self.0.stores.lock().expect("no panic while held");
-        if let Some(store) = stores.get(&base) {
+        if let Some(store) = stores.by_base.get(&base) {
             return Ok((store.clone(), base, path));
         }
         let store: Arc<dyn ObjectStore> = match base.split(':').next() {
@@ -83,7 +100,7 @@ impl FileIo {
                 .at(location));
             }
         };
-        stores.insert(base.clone(), store.clone());
+        stores.by_base.insert(base.clone(), store.clone());
         Ok((store, base, path))
     }
 

@@ -31,6 +31,19 @@ impl Metadata {
             None => Ok(BTreeMap::new()),
         }
     }
+
+    /// Parses table metadata JSON. The version is checked first (META-F01).
+    pub fn from_json(json: &[u8]) -> Result<Self> {
+        let inner = serde_json::from_slice(json)
+            .map_err(|e| Error::malformed(format!("table metadata: {e}")).with_source(e))?;
+        Ok(Self { inner, ext: ExtTypes::default() })
+    }
+
+    /// Table metadata as JSON.
+    pub fn to_json(&self) -> Result<Vec<u8>> {
+        serde_json::to_vec(&self.inner)
+            .map_err(|e| Error::internal(format!("table metadata does not serialise: {e}")).with_source(e))
+    }
 }
 
 impl std::ops::Deref for Metadata {

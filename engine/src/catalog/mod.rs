@@ -1,5 +1,15 @@
 //! One catalog trait over every place where a table's current metadata pointer can live.
 
+mod config;
+pub mod files;
+mod hadoop;
+mod purge;
+mod sql;
+
+pub use config::{open_catalog, open_catalog_in};
+pub use hadoop::HadoopCatalog;
+pub use sql::SqlCatalog;
+
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -10,7 +20,7 @@ use iceberg::{NamespaceIdent, TableIdent, TableRequirement, TableUpdate};
 
 use crate::table::Metadata;
 use crate::types::ExtTypes;
-use crate::{Result, Table};
+use crate::{Error, ErrorKind, Result, Table};
 
 /// What a new table is to be.
 #[derive(Debug, Clone)]
@@ -60,6 +70,20 @@ pub trait Catalog: Debug + Send + Sync {
     async fn namespace_exists(&self, ns: &NamespaceIdent) -> Result<bool>;
     /// Properties of a namespace.
     async fn namespace_properties(&self, ns: &NamespaceIdent) -> Result<HashMap<String, String>>;
+    /// Removes and sets properties of a namespace; a catalog without them refuses ([`crate::ErrorKind::Unsupported`]).
+    async fn update_namespace_properties(
+        &self,
+        ns: &NamespaceIdent,
+        removals: &[String],
+        updates: &HashMap<String, String>,
+    ) -> Result<()> {
+        let _ = (removals, updates);
+        Err(Error::unsupported(format!(
+            "catalog {:?} has no namespace properties (asked for namespace {})",
+            self.name(),
+            ns.join(".")
+        )))
+    }
     /// Drops an empty namespace; a non-empty one is refused.
     async fn drop_namespace(&self, ns: &NamespaceIdent) -> Result<()>;
 
@@ -69,6 +93,16 @@ pub trait Catalog: Debug + Send + Sync {
     async fn table_exists(&self, ident: &TableIdent) -> Result<bool>;
     /// Creates a table without snapshots; [`crate::ErrorKind::AlreadyExists`] if it is there.
     async fn create_table(self: Arc<Self>, table: NewTable) -> Result<Table>;
+    /// Where a new table of this name goes when nobody says.
+    async fn default_location(&self, ident: &TableIdent) -> Result<String> {
+        Err(Error::unsupported(format!("catalog {:?} chooses locations only when it creates a table", self.name())).at(ident))
+    }
+    /// Creates a table from whole metadata, snapshots and all, whose files exist already: the end of a staged creation.
+    /// [`crate::ErrorKind::AlreadyExists`] if it is there.
+    async fn create_from_metadata(self: Arc<Self>, ident: &TableIdent, metadata: Metadata) -> Result<Table> {
+        let _ = metadata;
+        Err(Error::unsupported(format!("catalog {:?} cannot create tables from metadata", self.name())).at(ident))
+    }
     /// Loads the current version; [`crate::ErrorKind::NotFound`] names the table.
     async fn load_table(self: Arc<Self>, ident: &TableIdent) -> Result<Table>;
     /// Drops a table; `purge` also deletes its files.
@@ -80,4 +114,16 @@ pub trait Catalog: Debug + Send + Sync {
     /// Makes a new version current if the base still is. [`crate::ErrorKind::CommitFailed`]: the pointer moved, nothing
     /// was changed, try again; [`crate::ErrorKind::CommitUnknown`]: it may or may not have happened (CONC-41).
     async fn commit_table(self: Arc<Self>, commit: TableCommit) -> Result<Table>;
+}
+
+fn no_such_table(ident: &TableIdent) -> Error {
+    Error::not_found(format!("there is no table {ident}"))
+}
+
+fn no_such_namespace(ns: &NamespaceIdent) -> Error {
+    Error::not_found(format!("there is no namespace {}", ns.join(".")))
+}
+
+fn table_already_exists(ident: &TableIdent) -> Error {
+    Error::new(ErrorKind::AlreadyExists, format!("table {ident} exists"))
 }

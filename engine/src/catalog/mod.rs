@@ -99,7 +99,10 @@ pub trait Catalog: Debug + Send + Sync {
     }
     /// Creates a table from whole metadata, snapshots and all, whose files exist already: the end of a staged creation.
     /// [`crate::ErrorKind::AlreadyExists`] if it is there.
-    async fn create_from_metadata(self: Arc<Self>, ident: &TableIdent, metadata: Metadata) -> Result<Table>;
+    async fn create_from_metadata(self: Arc<Self>, ident: &TableIdent, metadata: Metadata) -> Result<Table> {
+        let _ = metadata;
+        Err(Error::unsupported(format!("catalog {:?} cannot create tables from metadata", self.name())).at(ident))
+    }
     /// Loads the current version; [`crate::ErrorKind::NotFound`] names the table.
     async fn load_table(self: Arc<Self>, ident: &TableIdent) -> Result<Table>;
     /// Drops a table; `purge` also deletes its files.

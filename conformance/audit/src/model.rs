@@ -45,7 +45,11 @@ impl Locator {
             .strip_prefix(self.declared.as_str())
             .filter(|r| r.starts_with('/'));
         if let Some(rest) = rest {
-            return self.root.join(rest.trim_start_matches('/'));
+            let here = self.root.join(rest.trim_start_matches('/'));
+            // Metadata may be kept apart from the table (LOC-2): then the location as written is right.
+            if self.root == Path::new(&self.declared) || here.exists() || !Path::new(s).exists() {
+                return here;
+            }
         }
         PathBuf::from(s)
     }

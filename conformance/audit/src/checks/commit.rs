@@ -56,7 +56,12 @@ fn live_rows(x: &Snapshot) -> Option<i64> {
 }
 
 fn run(m: &Model, s: &mut Sink) {
-    let mut added: HashMap<Arc<str>, i64> = HashMap::new();
+    let mut deleted: HashMap<Arc<str>, i64> = HashMap::new();
+    for x in &m.snapshots {
+        for (_, _, e) in own(x).filter(|(_, _, e)| e.status == 2 && e.content == 0) {
+            deleted.entry(e.path.clone()).or_insert(x.seq);
+        }
+    }
     for x in &m.snapshots {
         if x.list.broken.is_some() {
             continue;
@@ -70,19 +75,17 @@ fn run(m: &Model, s: &mut Sink) {
                 (_, 1) => adds_deletes = adds_deletes.or_else(|| Some(place())),
                 _ => {}
             }
-            if e.status == 1 && e.content == 0 {
-                if let Some(old) = added
-                    .insert(e.path.clone(), x.id)
-                    .filter(|old| *old != x.id)
-                {
-                    s.warn(
-                        "MAN-14",
-                        &r.path,
-                        r.manifest.at(i, "data_file.file_path"),
-                        &e.path,
-                        format!("a new path; snapshot {old} added it before"),
-                    );
-                }
+            if e.status == 1
+                && e.content == 0
+                && let Some(seq) = deleted.get(&e.path).filter(|seq| **seq <= x.seq)
+            {
+                s.warn(
+                    "MAN-14",
+                    &r.path,
+                    r.manifest.at(i, "data_file.file_path"),
+                    &e.path,
+                    format!("a new path, commit {seq} deleted this one"),
+                );
             }
         }
         match x.operation() {

@@ -87,7 +87,7 @@ fn run(m: &Model, s: &mut Sink) {
         for (i, e) in r.manifest.entries.iter().enumerate() {
             status(r, i, e, s);
             sequence(r, i, e, &mut numbers, s);
-            facts(m, r, i, e, s);
+            facts(r, i, e, s);
         }
     }
     crate::parallel_findings(m.threads, &manifests, s, |(_, r), s| {
@@ -208,7 +208,7 @@ fn sequence(
     }
 }
 
-fn facts(m: &Model, r: &ManifestRef, i: usize, e: &Entry, s: &mut Sink) {
+fn facts(r: &ManifestRef, i: usize, e: &Entry, s: &mut Sink) {
     let at = |f: &str| r.manifest.at(i, &format!("data_file.{f}"));
     for h in &e.holes {
         let clause = match *h {
@@ -294,17 +294,15 @@ fn facts(m: &Model, r: &ManifestRef, i: usize, e: &Entry, s: &mut Sink) {
             "both, in a puffin entry only",
         );
     }
-    let _ = m;
 }
 
 fn metrics(m: &Model, r: &ManifestRef, i: usize, e: &Entry, s: &mut Sink) {
     let at = |f: &str, id: i64| r.manifest.at(i, &format!("data_file.{f}[{id}]"));
     let x = &e.metrics;
-    let get = |v: &Option<Vec<(i64, i64)>>, id: i64| {
-        v.as_ref()
-            .and_then(|v| v.iter().find(|(k, _)| *k == id))
-            .map(|(_, n)| *n)
+    let by_id = |v: &Option<Vec<(i64, i64)>>| -> HashMap<i64, i64> {
+        v.iter().flatten().copied().collect()
     };
+    let (null_counts, nan_counts) = (by_id(&x.null_counts), by_id(&x.nan_counts));
     for (id, n) in x.value_counts.iter().flatten() {
         let flat = m
             .field(*id)
@@ -313,8 +311,8 @@ fn metrics(m: &Model, r: &ManifestRef, i: usize, e: &Entry, s: &mut Sink) {
             s.err("MAN-D11", &r.path, at("value_counts", *id), n, e.records);
         }
         let (nulls, nans) = (
-            get(&x.null_counts, *id).unwrap_or(0),
-            get(&x.nan_counts, *id).unwrap_or(0),
+            null_counts.get(id).copied().unwrap_or(0),
+            nan_counts.get(id).copied().unwrap_or(0),
         );
         if nulls < 0 || nans < 0 || nulls.saturating_add(nans) > *n {
             s.err(

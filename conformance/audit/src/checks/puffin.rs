@@ -1,6 +1,6 @@
 //! Puffin files of deletion vectors, byte by byte, against the entries that name them (PUFFIN, DV-7, DV-20.., MAN-24).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;
 
 use serde_json::Value as Json;
@@ -84,7 +84,7 @@ pub type Job<'a> = (&'a ManifestRef, usize, &'a Entry, Option<i64>);
 
 /// Distinct live DV entries of all snapshots by Puffin path, each with the rows of its data file.
 pub fn jobs(m: &Model) -> BTreeMap<&str, Vec<Job<'_>>> {
-    let mut rows = std::collections::HashMap::new();
+    let mut rows = HashMap::new();
     for (_, r) in m.manifests() {
         for e in r.manifest.entries.iter().filter(|e| e.content == 0) {
             rows.insert(&*e.path, e.records);
@@ -147,9 +147,15 @@ fn file(m: &Model, path: &str, entries: &[Job], s: &mut Sink) {
                 );
             }
             overlaps(path, &p, s);
+            let dvs: Dvs = p
+                .blobs
+                .iter()
+                .filter(|b| b.kind == "deletion-vector-v1")
+                .map(|b| ((b.offset, b.length), b))
+                .collect();
             for job in entries {
                 if !p.compressed {
-                    footer(path, &p, job, s);
+                    footer(path, &p, &dvs, job, s);
                 }
                 blob(&bytes, job, s);
             }
@@ -173,15 +179,14 @@ fn overlaps(path: &str, p: &puffin::Puffin, s: &mut Sink) {
     }
 }
 
-fn footer(path: &str, p: &puffin::Puffin, (r, i, e, _): &Job, s: &mut Sink) {
+/// Deletion-vector blobs by offset and length: one file may hold a hundred thousand.
+type Dvs<'a> = HashMap<(i64, i64), &'a puffin::Blob>;
+
+fn footer(path: &str, p: &puffin::Puffin, dvs: &Dvs, (r, i, e, _): &Job, s: &mut Sink) {
     let (Some(offset), Some(length)) = (e.offset, e.length) else {
         return;
     };
-    let Some(b) = p
-        .blobs
-        .iter()
-        .find(|b| b.offset == offset && b.length == length && b.kind == "deletion-vector-v1")
-    else {
+    let Some(b) = dvs.get(&(offset, length)) else {
         let have: Vec<String> = p
             .blobs
             .iter()
@@ -308,11 +313,9 @@ fn blob(bytes: &[u8], (_, _, e, rows): &Job, s: &mut Sink) {
 }
 
 /// Positions of every live DV, by (path, offset); those that do not parse are left out.
-pub fn positions(
-    m: &Model,
-) -> std::collections::HashMap<(std::sync::Arc<str>, Option<i64>), dv::Positions> {
+pub fn positions(m: &Model) -> HashMap<(std::sync::Arc<str>, Option<i64>), dv::Positions> {
     let work: Vec<_> = jobs(m).into_iter().collect();
-    let out = Mutex::new(std::collections::HashMap::new());
+    let out = Mutex::new(HashMap::new());
     crate::parallel(m.threads, &work, |(path, entries)| {
         let Ok(bytes) = m.read(path) else { return };
         for (_, _, e, _) in entries {

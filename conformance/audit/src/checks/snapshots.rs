@@ -246,8 +246,8 @@ fn row_ranges(m: &Model, s: &mut Sink) {
     let mut prev: Option<(i64, i64, i64)> = None;
     for x in order {
         let Some(first) = x.first_row_id else {
-            let late = first_v3.is_some_and(|v| x.seq > v)
-                || (first_v3.is_none() && next > 0 && m.int("current-snapshot-id") == Some(x.id));
+            let v3_list = x.list.meta.get("format-version").is_some_and(|v| v == "3");
+            let late = v3_list || first_v3.is_some_and(|v| x.seq > v);
             if m.version >= 3 && late {
                 s.err(
                     "META-S09",

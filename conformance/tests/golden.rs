@@ -21,6 +21,8 @@ const NOT_REPLAYED: &[(&str, &str, &str)] = &[
     ("format_avro", "", "Avro data files are read by no crate that fits; refused clearly (tested apart)"),
     ("format_orc", "", "ORC data files are read by no crate that fits; refused clearly (tested apart)"),
     ("rest_catalog", "", "a log of REST requests, not of statements"),
+    ("types_rejected", "'format-version'='4'", "format version 4 is not finished; Iceberg 1.10.1 alone takes it"),
+    ("variant_v3.s41", "", "its rows are made by Spark 4.1's variant functions, which floe's SQL does not have"),
 ];
 
 /// Statements that floe accepts although Spark refuses them, with the reason.
@@ -31,6 +33,25 @@ const ACCEPTED: &[(&str, &str, &str)] = &[
     ("types_all", "tsns", "floe reads nanosecond timestamps"),
     ("changelog_v3_mor", "SELECT * FROM ch_", "floe reads the changes of merge-on-read tables"),
     ("changelog_v3_mor", ".changes", "floe reads the changes of merge-on-read tables"),
+    ("types_rejected", "TIMESTAMP_NS", "a V3 type (TYPE-*) that Spark's parser lacks"),
+    ("types_rejected", "VARIANT", "a V3 type (TYPE-*) that Spark 3.5 lacks"),
+    ("variant_v3.s35", "VARIANT", "a V3 type (TYPE-*) that Spark 3.5 lacks"),
+    ("types_rejected", "VOID", "the V3 type unknown"),
+    ("types_rejected", "GEOMETRY", "a V3 type that Spark lacks"),
+    ("types_rejected", "GEOGRAPHY", "a V3 type that Spark lacks"),
+    ("types_rejected", "TIME)", "an Iceberg type that Spark lacks"),
+    ("types_rejected", "UUID", "an Iceberg type that Spark's DDL lacks"),
+    ("types_rejected", "FIXED(4)", "an Iceberg type that Spark's DDL lacks"),
+    ("types_rejected", "DEFAULT 7", "column defaults are part of V3"),
+];
+
+/// Steps from which on rows lie in another order than in Spark's files, so their ids differ while all counts agree: (case
+/// prefix, first step, reason).
+const OTHER_LAYOUT: &[(&str, usize, &str)] = &[
+    ("walk_v3_cow", 11, "a large copy-on-write MERGE is split by Spark's hash of the join key"),
+    ("partitioned_v3", 1, "which partition's file comes first in a commit is the order of Spark's shuffle tasks"),
+    ("lineage_v3_mor", 9, "INSERT OVERWRITE reads files in the order of Spark's tasks"),
+    ("lineage_v3_cow", 9, "INSERT OVERWRITE reads files in the order of Spark's tasks"),
 ];
 
 const VOLATILE: &[&str] = &[
@@ -107,7 +128,11 @@ impl Replay {
 
     async fn step(&mut self, n: usize, step: &Value) {
         let sql = step["sql"].as_str().unwrap_or_default().to_string();
-        if listed(NOT_REPLAYED, &self.case, &sql).is_some() {
+        // an INSERT that Spark refused would leave rows that the later steps do not have
+        let refused_insert = step["ok"] == false && sql.starts_with("INSERT");
+        if listed(NOT_REPLAYED, &self.case, &sql).is_some()
+            || refused_insert && listed(ACCEPTED, &self.case, &sql).is_some()
+        {
             return;
         }
         if self.table.is_none()
@@ -205,6 +230,9 @@ impl Replay {
                     self.problem(n, sql, format!("rows: got {got:?}, want {want:?}"));
                 }
             }
+        }
+        if OTHER_LAYOUT.iter().any(|(c, from, _)| self.case.starts_with(c) && n >= *from) {
+            return;
         }
         if let Some(sums) = rows["lineage_sum"].as_array() {
             let query = format!("SELECT sum(_row_id), sum(_last_updated_sequence_number) FROM {name}");

@@ -156,6 +156,12 @@ pub(crate) fn statement_context(
     }
     // the query's own partitions decide the files; a repartition for speed alone must not
     config = config.with_round_robin_repartition(false);
+    if input_bytes == i64::MAX {
+        // a large join is split by its keys, whatever the size of its smaller side
+        let optimizer = &mut config.options_mut().optimizer;
+        optimizer.hash_join_single_partition_threshold = 0;
+        optimizer.hash_join_single_partition_threshold_rows = 0;
+    }
     let ctx = SessionContext::new_with_state(SessionStateBuilder::new_from_existing(state).with_config(config).build());
     Cx { planner, target: Arc::new(provider), ctx }
 }

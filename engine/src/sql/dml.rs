@@ -148,7 +148,8 @@ async fn run_insert(
             None
         }
     };
-    binder.bind_query(&mut query).await?;
+    // outputs get names of their own, so that equal expressions do not clash
+    binder.bind_output(&mut query).await?;
     let plan = binder.planner().plan_query(*query)?;
     let columns = match (columns, by_name) {
         (None, true) => Some(plan.schema().fields().iter().map(|f| f.name().clone()).collect()),

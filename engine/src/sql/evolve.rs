@@ -166,7 +166,7 @@ pub(super) fn add(
             ));
         }
         let parent = parent(&schema, above)?;
-        let id = ids.next(&full);
+        let id = ids.next(&full, &c.ty);
         let mut field = NestedField::new(id, name, ids.of(&c.ty, id, &full), c.required);
         field.doc.clone_from(&c.comment);
         if let Some(default) = &c.default {

@@ -26,12 +26,23 @@ pub(super) struct Ids<'s> {
 }
 
 impl Ids<'_> {
-    pub(super) fn next(&mut self, path: &str) -> i32 {
-        if let Some(id) = self.old.and_then(|s| s.field_id_by_name(path)) {
-            return id;
+    pub(super) fn next(&mut self, path: &str, ty: &SqlType) -> i32 {
+        if let Some(old) = self.old.and_then(|s| s.field_by_name(path))
+            && self.keeps_id(old, ty, path)
+        {
+            return old.id;
         }
         self.last += 1;
         self.last
+    }
+
+    /// A replaced column keeps its id when its type stays; another type under the same id would change what older schemas say.
+    fn keeps_id(&self, old: &iceberg::spec::NestedField, ty: &SqlType, path: &str) -> bool {
+        let mut scratch = Ids { last: 0, ext: ExtTypes::default(), old: None };
+        let new = scratch.of(ty, old.id, path);
+        let nested = |t: &Type| std::mem::discriminant(t);
+        scratch.ext.get(old.id) == self.ext.get(old.id)
+            && if new.is_primitive() { new == *old.field_type } else { nested(&new) == nested(&old.field_type) }
     }
 
     /// The type of field `id`; its nested fields get new ids, siblings before children, as Java does (EVO-*).
@@ -60,7 +71,7 @@ impl Ids<'_> {
             SqlType::Struct(fields) => {
                 let ids: Vec<i32> = fields
                     .iter()
-                    .map(|f| self.next(&format!("{path}.{}", f.name)))
+                    .map(|f| self.next(&format!("{path}.{}", f.name), &f.ty))
                     .collect();
                 let fields = fields
                     .iter()
@@ -80,7 +91,7 @@ impl Ids<'_> {
             }
             SqlType::List(element) => {
                 let path = format!("{path}.element");
-                let id = self.next(&path);
+                let id = self.next(&path, element);
                 Type::List(ListType::new(Arc::new(NestedField::list_element(
                     id,
                     self.of(element, id, &path),
@@ -89,7 +100,7 @@ impl Ids<'_> {
             }
             SqlType::Map(key, value) => {
                 let (key_path, value_path) = (format!("{path}.key"), format!("{path}.value"));
-                let (k, v) = (self.next(&key_path), self.next(&value_path));
+                let (k, v) = (self.next(&key_path, key), self.next(&value_path, value));
                 Type::Map(MapType::new(
                     Arc::new(NestedField::map_key_element(k, self.of(key, k, &key_path))),
                     Arc::new(NestedField::map_value_element(
@@ -141,7 +152,7 @@ pub(super) fn new_fields(
 ) -> Result<Vec<NestedFieldRef>> {
     let own: Vec<i32> = columns
         .iter()
-        .map(|c| ids.next(&c.path.join(".")))
+        .map(|c| ids.next(&c.path.join("."), &c.ty))
         .collect();
     let mut fields = Vec::with_capacity(columns.len());
     for (c, id) in columns.iter().zip(own) {

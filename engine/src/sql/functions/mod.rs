@@ -66,13 +66,8 @@ impl Simple {
 
     /// Any number of arguments of any types.
     pub(super) fn any() -> Signature {
-        Signature::one_of(
-            vec![
-                datafusion::logical_expr::TypeSignature::VariadicAny,
-                datafusion::logical_expr::TypeSignature::Nullary,
-            ],
-            Volatility::Immutable,
-        )
+        // DataFusion's signature for any arguments asks for at least one
+        Signature::user_defined(Volatility::Immutable)
     }
 }
 
@@ -115,6 +110,10 @@ impl ScalarUDFImpl for Simple {
 
     fn return_type(&self, args: &[DataType]) -> DfResult<DataType> {
         (self.types)(args)
+    }
+
+    fn coerce_types(&self, args: &[DataType]) -> DfResult<Vec<DataType>> {
+        Ok(args.to_vec())
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> DfResult<ColumnarValue> {

@@ -330,7 +330,9 @@ impl VisitorMut for Rewriter<'_> {
             Expr::Function(f) => {
                 for part in &mut f.name.0 {
                     if let ObjectNamePart::Identifier(i) = part {
-                        *i = Ident::new(i.value.to_lowercase());
+                        let name = i.value.to_lowercase();
+                        // DataFusion plans `map` by itself, and not the empty one
+                        *i = Ident::new(if name == "map" { "spark_map".into() } else { name });
                     }
                 }
             }

@@ -23,7 +23,7 @@ use super::Simple;
 pub(super) fn all() -> Vec<ScalarUDF> {
     vec![
         Simple::udf("struct", &[], Simple::any(), struct_type, make_struct),
-        Simple::udf("map", &[], Simple::any(), map_type, make_map),
+        Simple::udf("spark_map", &[], Simple::any(), map_type, make_map),
         Simple::udf("array", &[], Simple::any(), array_type, make_array),
     ]
 }

@@ -68,4 +68,4 @@ pub async fn rewrite(
 }
 
 /// A copy-on-write MERGE over more input than this writes one file a join partition, as Spark does.
-const JOIN_SPLIT_BYTES: i64 = 256 << 10;
+const JOIN_SPLIT_BYTES: i64 = 352 << 10;

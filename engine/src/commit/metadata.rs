@@ -27,6 +27,15 @@ pub async fn update_metadata_and_types(
     mut change: impl FnMut(TableMetadataBuilder, &mut ExtTypes) -> Result<TableMetadataBuilder>,
     requirements: Vec<TableRequirement>,
 ) -> Result<Table> {
+    update_metadata_seeing(table, |_, builder, ext| change(builder, ext), requirements).await
+}
+
+/// Like [`update_metadata_and_types`], for changes that depend on the version they are applied to.
+pub async fn update_metadata_seeing(
+    table: &Table,
+    mut change: impl FnMut(&Metadata, TableMetadataBuilder, &mut ExtTypes) -> Result<TableMetadataBuilder>,
+    requirements: Vec<TableRequirement>,
+) -> Result<Table> {
     let mut retry = Retry::of(table)?;
     loop {
         let base = table.refresh().await?;
@@ -43,7 +52,7 @@ pub async fn update_metadata_and_types(
             .inner
             .clone()
             .into_builder(Some(base.metadata_location().to_string()));
-        let built = change(builder, &mut ext).map_err(downgrade)?.build()?;
+        let built = change(old, builder, &mut ext).map_err(downgrade)?.build()?;
         if built.changes.is_empty() && ext == old.ext {
             return Ok(base);
         }

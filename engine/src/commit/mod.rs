@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use iceberg::spec::{FormatVersion, MAIN_BRANCH, Operation, Struct};
 
-pub use metadata::{update_metadata, update_metadata_and_types};
+pub use metadata::{update_metadata, update_metadata_and_types, update_metadata_seeing};
 pub use run::{Committed, commit};
 
 use crate::manifest::{Content, DataFile};

@@ -23,11 +23,12 @@ use datafusion::execution::{SendableRecordBatchStream, SessionStateBuilder};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream_partitioned};
 use datafusion::prelude::SessionContext;
-use datafusion::sql::sqlparser::ast::Query;
+use datafusion::sql::sqlparser::ast::{Expr, Query};
 
 pub use delete::{delete, truncate};
 pub use insert::{InsertMode, insert};
 pub use merge::{MergeAction, MergeClause, MergeStatement, merge};
+pub use mor::write_vectors;
 pub use update::{Assignment, update};
 pub use values::default_sql;
 
@@ -170,6 +171,12 @@ pub(crate) fn statement_context(
 pub(crate) async fn run(cx: &Cx<'_>, plan: LogicalPlan) -> Result<Vec<SendableRecordBatchStream>> {
     let physical = physical(&cx.ctx, plan).await?;
     Ok(execute_stream_partitioned(physical, cx.ctx.task_ctx())?)
+}
+
+/// What a filter over the target says about whole files, for operations that choose files by it.
+pub fn file_filter(planner: &dyn QueryPlanner, target: &Target, selection: &Expr) -> Result<Pred> {
+    let cx = statement_context(planner, target.provider()?, 0);
+    analyze::predicate(&cx, target, Some(selection))
 }
 
 pub(crate) async fn physical(ctx: &SessionContext, plan: LogicalPlan) -> Result<Arc<dyn ExecutionPlan>> {

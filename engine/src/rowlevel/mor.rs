@@ -19,7 +19,7 @@ use crate::io::normalize;
 use crate::manifest::{Content, DataFile, FileFormat, ManifestEntry};
 use crate::scan::{FileTask, Planned};
 use crate::write::{Granularity, PositionDeletes, WriteOptions, write_data_files, write_position_deletes};
-use crate::{Error, Result};
+use crate::{Error, Result, Table};
 
 /// Deletes written for a statement, and the old ones that they replace.
 #[derive(Debug, Default)]
@@ -110,17 +110,8 @@ async fn write_dvs(
         .buffered(16)
         .try_collect()
         .await?;
-    let mut puffin = PuffinWriter::new();
-    let path = format!(
-        "{}/00000-{}-{}-00001-deletes.puffin",
-        target.table.data_location(),
-        merged.len(),
-        Uuid::new_v4()
-    );
     let mut out = RowDeletes::default();
-    let mut blobs = Vec::with_capacity(merged.len());
-    for (task, dv) in &merged {
-        blobs.push(puffin.add_dv(dv, &task.entry.file.path)?);
+    for (task, _) in &merged {
         if let Some(old) = &task.deletes.dv {
             out.removed.push(old.file.clone());
         }
@@ -130,11 +121,32 @@ async fn write_dvs(
             }
         }
     }
+    let vectors: Vec<_> = merged.into_iter().map(|(task, dv)| (task.entry.file.clone(), dv)).collect();
+    out.added = write_vectors(&target.table, &vectors).await?;
+    Ok(out)
+}
+
+/// Writes the vectors of data files into one Puffin file; its delete files come back in the order given. No vectors, no file.
+pub async fn write_vectors(table: &Table, vectors: &[(DataFile, DeletionVector)]) -> Result<Vec<DataFile>> {
+    if vectors.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut puffin = PuffinWriter::new();
+    let path = format!(
+        "{}/00000-{}-{}-00001-deletes.puffin",
+        table.data_location(),
+        vectors.len(),
+        Uuid::new_v4()
+    );
+    let mut blobs = Vec::with_capacity(vectors.len());
+    for (data, dv) in vectors {
+        blobs.push(puffin.add_dv(dv, &data.path)?);
+    }
     let bytes = puffin.finish()?;
     let size = bytes.len() as i64;
-    for ((task, _), blob) in merged.iter().zip(blobs) {
-        let data = &task.entry.file;
-        out.added.push(DataFile {
+    let mut out = Vec::with_capacity(vectors.len());
+    for ((data, _), blob) in vectors.iter().zip(blobs) {
+        out.push(DataFile {
             content: Content::PositionDeletes,
             path: path.as_str().into(),
             format: FileFormat::Puffin,
@@ -153,7 +165,7 @@ async fn write_dvs(
             content_size: Some(blob.length as i64),
         });
     }
-    target.table.io().write_new(&path, bytes).await?;
+    table.io().write_new(&path, bytes).await?;
     Ok(out)
 }
 

@@ -44,7 +44,7 @@ async fn target(session: &Session, name: &Name) -> Result<Target> {
 }
 
 /// A target whose columns the binder knows; expressions are bound after this.
-fn bind_target(binder: &mut Binder<'_>, target: &mut Target, name: &Name, alias: Option<&str>) -> Result<()> {
+pub(super) fn bind_target(binder: &mut Binder<'_>, target: &mut Target, name: &Name, alias: Option<&str>) -> Result<()> {
     let provider = target.provider()?;
     target.alias = binder.add_target(name, alias, provider.schema().fields());
     Ok(())

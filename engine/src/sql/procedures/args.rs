@@ -154,7 +154,6 @@ impl Args {
     }
 
     /// A boolean.
-    #[allow(dead_code)]
     pub(crate) fn boolean(&self, name: &str) -> Result<Option<bool>> {
         match self.values.get(name) {
             None => Ok(None),
@@ -174,7 +173,6 @@ impl Args {
     }
 
     /// An array of strings.
-    #[allow(dead_code)]
     pub(crate) fn strings(&self, name: &str) -> Result<Option<Vec<String>>> {
         let Some(v) = self.values.get(name) else {
             return Ok(None);
@@ -188,7 +186,6 @@ impl Args {
     }
 
     /// An array of integers.
-    #[allow(dead_code)]
     pub(crate) fn integers(&self, name: &str) -> Result<Option<Vec<i64>>> {
         let Some(v) = self.values.get(name) else {
             return Ok(None);
@@ -208,7 +205,6 @@ impl Args {
     }
 
     /// A map of strings.
-    #[allow(dead_code)]
     pub(crate) fn map(&self, name: &str) -> Result<BTreeMap<String, String>> {
         let Some(v) = self.values.get(name) else {
             return Ok(BTreeMap::new());

@@ -3,6 +3,7 @@
 //! A procedure is a row of [`PROCEDURES`] (its parameters in order) and an arm of [`call`].
 
 mod args;
+mod maintenance;
 mod refs;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
@@ -75,8 +76,10 @@ pub(super) async fn call(session: &mut Session, call: Call) -> Result<StatementR
             )));
         }
     };
-    let Some((_, parameters)) = PROCEDURES.iter().find(|(n, _)| *n == name) else {
-        let names: Vec<&str> = PROCEDURES.iter().map(|(n, _)| *n).collect();
+    let all = || PROCEDURES.iter().chain(maintenance::PROCEDURES);
+    let Some((_, parameters)) = all().find(|(n, _)| *n == name) else {
+        let mut names: Vec<&str> = all().map(|(n, _)| *n).collect();
+        names.sort_unstable();
         return Err(Error::unsupported(format!(
             "there is no procedure {written}; there are: {}",
             names.join(", ")
@@ -91,6 +94,11 @@ pub(super) async fn call(session: &mut Session, call: Call) -> Result<StatementR
     drop(binder);
     let args = Args::new(&name, parameters, values)?;
     match name.as_str() {
+        "expire_snapshots" => maintenance::snapshots(session, &args).await,
+        "remove_orphan_files" => maintenance::orphan_files(session, &args).await,
+        "rewrite_data_files" => maintenance::data_files(session, &args).await,
+        "rewrite_manifests" => maintenance::manifests(session, &args).await,
+        "rewrite_position_delete_files" => maintenance::position_delete_files(session, &args).await,
         "ancestors_of" => refs::ancestors_of(session, &args).await,
         "fast_forward" => refs::fast_forward(session, &args).await,
         "register_table" => refs::register_table(session, &args).await,

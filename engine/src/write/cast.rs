@@ -123,7 +123,7 @@ impl Conform {
                 .ok_or_else(|| Error::internal("fewer stored columns than table columns"))?;
             let column = match input {
                 Some(a) => convert(a, target, f, &self.ext, &f.name)?,
-                None => literal_to_array(f.write_default.as_ref(), target.data_type(), len)?,
+                None => default_column(f, target, &self.ext, len)?,
             };
             check_not_null(&column, f.required, None, &f.name)?;
             columns.push(column);
@@ -154,6 +154,39 @@ fn name_map<'a>(
         }
     }
     Ok(out)
+}
+
+/// Rows of a column that the input lacks: its `write-default`; a struct default is only `{}`, and then the members take
+/// theirs (DEFV-6).
+fn default_column(
+    field: &NestedField,
+    target: &Field,
+    ext: &ExtTypes,
+    len: usize,
+) -> Result<ArrayRef> {
+    match (
+        &field.write_default,
+        field.field_type.as_ref(),
+        target.data_type(),
+    ) {
+        (Some(_), Type::Struct(s), DataType::Struct(targets)) => {
+            let stored = s.fields().iter().filter(|f| !ext.is_unknown(f));
+            let columns = stored.zip(targets).map(|(f, t)| {
+                let path = format!("{}.{}", field.name, f.name);
+                let column = default_column(f, t, ext, len)?;
+                check_not_null(&column, f.required, None, &path)?;
+                Ok(column)
+            });
+            let columns = columns.collect::<Result<Vec<_>>>()?;
+            Ok(Arc::new(StructArray::try_new_with_length(
+                targets.clone(),
+                columns,
+                None,
+                len,
+            )?))
+        }
+        (default, _, t) => literal_to_array(default.as_ref(), t, len),
+    }
 }
 
 fn check_not_null(
@@ -222,9 +255,7 @@ fn convert(
                 let path = format!("{path}.{}", f.name);
                 let c = match index(f)? {
                     Some(i) => convert(a.column(i), target, f, ext, &path)?,
-                    None => {
-                        literal_to_array(f.write_default.as_ref(), target.data_type(), a.len())?
-                    }
+                    None => default_column(f, target, ext, a.len())?,
                 };
                 check_not_null(&c, f.required, a.nulls(), &path)?;
                 columns.push(c);

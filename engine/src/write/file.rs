@@ -8,7 +8,7 @@ use arrow::datatypes::{Fields, Schema as ArrowSchema, SchemaRef};
 use iceberg::spec::{NestedField, Schema, SortOrder};
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
 use parquet::arrow::async_writer::{AsyncArrowWriter, ParquetObjectWriter};
-use parquet::basic::{Compression, ZstdLevel};
+use parquet::basic::{BrotliLevel, Compression, GzipLevel, ZstdLevel};
 use parquet::file::metadata::{KeyValue, ParquetMetaData};
 use parquet::file::properties::{WriterProperties, WriterVersion};
 use parquet::schema::types::{ColumnPath, SchemaDescriptor};
@@ -172,7 +172,7 @@ fn path(column: &str) -> ColumnPath {
     ColumnPath::new(column.split('.').map(str::to_string).collect())
 }
 
-/// Codec and level; Java's default for tables without the property is gzip, which this build does not write (PROP-10).
+/// Codec and level; zstd without the property, as new tables of Java have it (PROP-10).
 fn compression(
     codec: Option<(String, &String)>,
     level: Option<(String, &String)>,
@@ -180,28 +180,51 @@ fn compression(
     let Some((name, codec)) = codec else {
         return Ok(Compression::ZSTD(ZstdLevel::default()));
     };
-    let zstd = || match &level {
-        None => Ok(ZstdLevel::default()),
-        Some((name, l)) => l
-            .parse()
-            .ok()
-            .and_then(|l| ZstdLevel::try_new(l).ok())
-            .ok_or_else(|| {
-                Error::invalid(format!(
-                    "property {name} is {l:?}; allowed with zstd: 1 to 22"
-                ))
-                .clause("PROP-10")
-            }),
-    };
-    match codec.to_ascii_lowercase().as_str() {
-        "zstd" => Ok(Compression::ZSTD(zstd()?)),
-        "snappy" => Ok(Compression::SNAPPY),
-        "uncompressed" | "none" => Ok(Compression::UNCOMPRESSED),
-        other => Err(Error::unsupported(format!(
-            "property {name} is {other:?}; supported: zstd, snappy, uncompressed"
+    let bad_level = |allowed: &str| {
+        let (name, l) = level
+            .as_ref()
+            .map_or(("", ""), |(n, l)| (n.as_str(), l.as_str()));
+        Error::invalid(format!(
+            "property {name} is {l:?}; allowed with {codec}: {allowed}"
         ))
-        .clause("PROP-10")),
-    }
+        .clause("PROP-10")
+    };
+    let text = level.as_ref().map(|(_, l)| l.as_str());
+    Ok(match codec.to_ascii_lowercase().as_str() {
+        "zstd" => Compression::ZSTD(match text {
+            None => ZstdLevel::default(),
+            Some(l) => l
+                .parse()
+                .ok()
+                .and_then(|l| ZstdLevel::try_new(l).ok())
+                .ok_or_else(|| bad_level("1 to 22"))?,
+        }),
+        "gzip" => Compression::GZIP(match text {
+            None => GzipLevel::default(),
+            Some(l) => l
+                .parse()
+                .ok()
+                .and_then(|l| GzipLevel::try_new(l).ok())
+                .ok_or_else(|| bad_level("0 to 9"))?,
+        }),
+        "brotli" => Compression::BROTLI(match text {
+            None => BrotliLevel::default(),
+            Some(l) => l
+                .parse()
+                .ok()
+                .and_then(|l| BrotliLevel::try_new(l).ok())
+                .ok_or_else(|| bad_level("0 to 11"))?,
+        }),
+        "snappy" => Compression::SNAPPY,
+        "lz4_raw" => Compression::LZ4_RAW,
+        "uncompressed" | "none" => Compression::UNCOMPRESSED,
+        other => {
+            return Err(Error::unsupported(format!(
+                "property {name} is {other:?}; supported: zstd, gzip, snappy, brotli, lz4_raw, uncompressed"
+            ))
+            .clause("PROP-10"));
+        }
+    })
 }
 
 /// A file being written.

@@ -152,7 +152,9 @@ async fn columns_by_name_take_write_defaults() {
     // DEFV-1, DEFV-5
     let t = table(
         json!([{"id": 1, "name": "id", "required": true, "type": "int"}, {"id": 2, "name": "d", "required": true, "type": "int", "initial-default": 1, "write-default": 42},
-            {"id": 3, "name": "o", "required": false, "type": "string"}]),
+            {"id": 3, "name": "o", "required": false, "type": "string"},
+            {"id": 4, "name": "st", "required": false, "initial-default": {}, "write-default": {}, "type": {"type": "struct", "fields": [
+                {"id": 5, "name": "a", "required": true, "type": "int", "initial-default": 7, "write-default": 8}, {"id": 6, "name": "b", "required": false, "type": "string"}]}}]),
         None,
         &[],
     );
@@ -175,6 +177,10 @@ async fn columns_by_name_take_write_defaults() {
         &[42, 42]
     );
     assert_eq!(back.column(2).null_count(), 2);
+    // DEFV-6: an empty struct is made of its members' defaults
+    let st = back.column(3).as_struct();
+    assert_eq!((st.null_count(), st.column(1).null_count()), (0, 2));
+    assert_eq!(st.column(0).as_primitive::<Int32Type>().values(), &[8, 8]);
     assert!(
         write_data_files(&t, vec![only("d")], &by_name)
             .await
@@ -251,4 +257,56 @@ async fn casts_keep_values() {
             .value(0),
         1
     );
+}
+
+#[tokio::test]
+async fn every_codec_of_the_property_is_written() {
+    // PROP-10
+    let codecs = [
+        ("zstd", "19"),
+        ("gzip", "9"),
+        ("brotli", "5"),
+        ("snappy", ""),
+        ("LZ4_RAW", ""),
+        ("uncompressed", ""),
+    ];
+    for (codec, level) in codecs {
+        let mut properties = vec![("write.parquet.compression-codec", codec)];
+        if !level.is_empty() {
+            properties.push(("write.parquet.compression-level", level));
+        }
+        let one = || {
+            stream_of(vec![batch(vec![(
+                "a",
+                Arc::new(Int32Array::from(vec![1, 2])) as ArrayRef,
+            )])])
+        };
+        let columns = json!([{"id": 1, "name": "a", "required": false, "type": "int"}]);
+        let t = table(columns.clone(), None, &properties);
+        let files = write_data_files(&t, vec![one()], &WriteOptions::default())
+            .await
+            .unwrap();
+        let (back, reader) = read(&t, &files[0]).await;
+        assert_eq!(back.column(0).as_primitive::<Int32Type>().values(), &[1, 2]);
+        let stored = format!(
+            "{:?}",
+            reader.metadata().row_group(0).column(0).compression()
+        )
+        .to_lowercase();
+        assert!(
+            stored.starts_with(&codec.to_lowercase()),
+            "{codec}: {stored}"
+        );
+        if !level.is_empty() {
+            let t = table(
+                columns,
+                None,
+                &[properties[0], ("write.parquet.compression-level", "99")],
+            );
+            let e = write_data_files(&t, vec![one()], &WriteOptions::default())
+                .await
+                .unwrap_err();
+            assert_eq!(e.clause_id(), Some("PROP-10"), "{e}");
+        }
+    }
 }

@@ -1,9 +1,9 @@
 //! Projection of a column test to a partition field (EXPR-30..38).
 
-use iceberg::spec::{Datum, PrimitiveLiteral, PrimitiveType, Transform};
-use iceberg::transform::create_transform_function;
+use iceberg::spec::{Literal, PrimitiveLiteral, PrimitiveType, Transform};
 
 use super::{Cmp, Leaf, Op};
+use crate::types::transform_literal;
 
 /// What a projection says.
 #[derive(Debug, Clone, PartialEq)]
@@ -201,14 +201,11 @@ fn collect(
     vs.iter().map(apply).collect()
 }
 
-fn apply(
-    transform: &Transform,
-    ty: &PrimitiveType,
-    lit: &PrimitiveLiteral,
-) -> Option<PrimitiveLiteral> {
-    let f = create_transform_function(transform).ok()?;
-    let datum = datum_of(ty, lit)?;
-    Some(f.transform_literal(&datum).ok()??.literal().clone())
+fn apply(transform: &Transform, ty: &PrimitiveType, lit: &PrimitiveLiteral) -> Option<PrimitiveLiteral> {
+    match transform_literal(*transform, Some(lit), ty).ok()?? {
+        Literal::Primitive(p) => Some(p),
+        _ => None,
+    }
 }
 
 /// The next value up or down; `None` at the end of the range.
@@ -220,22 +217,4 @@ fn step(lit: &PrimitiveLiteral, by: i64) -> Option<PrimitiveLiteral> {
         L::Int128(v) => L::Int128(v.checked_add(i128::from(by))?),
         _ => return None,
     })
-}
-
-/// A literal with its type, through the binary form (BIN-*), which is the one constructor that covers every type.
-fn datum_of(ty: &PrimitiveType, lit: &PrimitiveLiteral) -> Option<Datum> {
-    use PrimitiveLiteral as L;
-    let bytes = match lit {
-        L::Boolean(b) => vec![u8::from(*b)],
-        L::Int(v) => v.to_le_bytes().to_vec(),
-        L::Long(v) => v.to_le_bytes().to_vec(),
-        L::Float(v) => v.0.to_le_bytes().to_vec(),
-        L::Double(v) => v.0.to_le_bytes().to_vec(),
-        L::String(v) => v.as_bytes().to_vec(),
-        L::Binary(v) => v.clone(),
-        L::Int128(v) => v.to_be_bytes().to_vec(),
-        L::UInt128(v) => v.to_be_bytes().to_vec(),
-        L::AboveMax | L::BelowMin => return None,
-    };
-    Datum::try_from_bytes(&bytes, ty.clone()).ok()
 }

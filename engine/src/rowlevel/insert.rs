@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
+use datafusion::datasource::{MemTable, provider_as_source};
 use datafusion::execution::{SendableRecordBatchStream, SessionStateBuilder};
 use datafusion::logical_expr::{Expr as DfExpr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
@@ -112,10 +113,31 @@ fn default_expr(cx: &Cx<'_>, sql: &str) -> Result<DfExpr> {
     }
 }
 
+/// Name of the relation that holds literal rows planned one by one.
+const LITERAL_ROWS: &str = "__floe_rows";
+
+/// One relation of literal rows that were planned apart, each cast to the target's columns.
+pub async fn literal_rows(
+    planner: &dyn QueryPlanner,
+    target: &Target,
+    rows: Vec<LogicalPlan>,
+) -> Result<LogicalPlan> {
+    let ctx = planner.context();
+    let mut batches = Vec::with_capacity(rows.len());
+    for row in rows {
+        let row = values::cast_to_target(row, 0, target, false)?;
+        batches.extend(collect(physical(ctx, row).await?, ctx.task_ctx()).await?);
+    }
+    let schema = batches.first().ok_or_else(|| Error::internal("no literal rows"))?.schema();
+    let table = MemTable::try_new(schema, vec![batches])?;
+    Ok(LogicalPlanBuilder::scan(LITERAL_ROWS, provider_as_source(Arc::new(table)), None)?.build()?)
+}
+
 /// Whether the rows are literals in the statement.
 fn is_literal(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Values(_) => true,
+        LogicalPlan::TableScan(s) => s.table_name.table() == LITERAL_ROWS,
         LogicalPlan::Projection(_) | LogicalPlan::SubqueryAlias(_) => plan.inputs().iter().all(|p| is_literal(p)),
         _ => false,
     }

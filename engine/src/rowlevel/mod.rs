@@ -26,7 +26,7 @@ use datafusion::prelude::SessionContext;
 use datafusion::sql::sqlparser::ast::{Expr, Query};
 
 pub use delete::{delete, truncate};
-pub use insert::{InsertMode, insert};
+pub use insert::{InsertMode, insert, literal_rows};
 pub use merge::{MergeAction, MergeClause, MergeStatement, merge};
 pub use mor::write_vectors;
 pub use update::{Assignment, update};

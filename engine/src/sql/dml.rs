@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use datafusion::catalog::TableProvider;
-use datafusion::sql::sqlparser::ast::{Expr, Query, TableFactor};
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::sql::sqlparser::ast::{Expr, Query, SetExpr, TableFactor, Values};
 use iceberg::spec::MAIN_BRANCH;
 
 use super::ast::{Assignment, Delete, Insert, Merge, MergeAction, MergeKind, Name, Update};
@@ -150,13 +151,32 @@ async fn run_insert(
     };
     // outputs get names of their own, so that equal expressions do not clash
     binder.bind_output(&mut query).await?;
-    let plan = binder.planner().plan_query(*query)?;
+    let plan = match binder.planner().plan_query(query.as_ref().clone()) {
+        Ok(plan) => plan,
+        // rows such as `struct(1)` and `struct(NULL)` have no common type until each is cast to the table's
+        Err(e) => match (query.body.as_ref(), &columns) {
+            (SetExpr::Values(values), None) if values.rows.len() > 1 => {
+                rows_apart(&binder, values, &target).await.map_err(|_| e)?
+            }
+            _ => return Err(e),
+        },
+    };
     let columns = match (columns, by_name) {
         (None, true) => Some(plan.schema().fields().iter().map(|f| f.name().clone()).collect()),
         (c, _) => c,
     };
     rowlevel::insert(binder.planner(), &target, plan, columns.as_deref(), mode).await?;
     Ok(())
+}
+
+/// Plans each literal row by itself.
+async fn rows_apart(binder: &Binder<'_>, values: &Values, target: &Target) -> Result<LogicalPlan> {
+    let mut plans = Vec::with_capacity(values.rows.len());
+    for row in &values.rows {
+        let one = Values { rows: vec![row.clone()], ..values.clone() };
+        plans.push(binder.planner().plan_query(super::values::query_of(one)?)?);
+    }
+    rowlevel::literal_rows(binder.planner(), target, plans).await
 }
 
 /// `DELETE FROM`.

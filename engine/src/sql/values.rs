@@ -1,6 +1,6 @@
 //! `DEFAULT` in the rows of an INSERT.
 
-use datafusion::sql::sqlparser::ast::{Expr, Query, SetExpr, SelectItem};
+use datafusion::sql::sqlparser::ast::{Expr, Query, SelectItem, SetExpr, Values};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
@@ -44,4 +44,15 @@ fn fill(e: &mut Expr, column: Option<&String>, target: &Target) -> Result<()> {
         .and_then(|mut p| p.parse_expr())
         .map_err(|x| Error::internal(format!("default {sql}: {x}")))?;
     Ok(())
+}
+
+/// `VALUES …` as a query.
+pub(super) fn query_of(values: Values) -> Result<Query> {
+    let internal = |e: datafusion::sql::sqlparser::parser::ParserError| Error::internal(e.to_string());
+    let mut query = Parser::new(&GenericDialect {})
+        .try_with_sql("VALUES (1)")
+        .and_then(|mut p| p.parse_query())
+        .map_err(internal)?;
+    *query.body = SetExpr::Values(values);
+    Ok(*query)
 }

@@ -138,15 +138,15 @@ async fn partitioned_merge_on_read() {
         within(data("m2", 1, 1433), 0, Some(21)),
         within(data("m3", 1, 1433), 0, Some(22)),
     ];
-    let d6b = dv(&files[6], "p4", 4, 2, 44);
+    let d1b = dv(&files[1], "p4", 4, 2, 44);
     let d7 = dv(&files[7], "p4", 60, 1, 42);
-    let added = vec![two[0].clone(), two[1].clone(), d6b.clone(), d7];
-    t = go(&t, Producer::RowDelta, added, vec![d6]).await;
+    let added = vec![two[0].clone(), two[1].clone(), d1b, d7];
+    t = go(&t, Producer::RowDelta, added, vec![ds[1].clone()]).await;
     expect_manifests(&t, ["3", "3", "1"]);
     assert_eq!(row_range(&t), Some((201, 2)));
 
-    // step 7: dynamic INSERT OVERWRITE of the partition of file 6 drops its DV with it
-    let over = within(data("o1", 1, 890), 0, Some(6));
+    // step 7: dynamic INSERT OVERWRITE of the partition of file 1 drops its DV with it
+    let over = within(data("o1", 1, 890), 0, Some(1));
     let c = Change {
         drop: Drop::Partitions(vec![(0, over.partition.clone())]),
         ..change(Producer::ReplacePartitions, vec![over], vec![])

@@ -11,11 +11,11 @@ use crate::manifest::{ListTarget, Status, read_manifest_list, write_manifest_lis
 fn sample() -> (crate::table::Metadata, Vec<u8>, ManifestFile) {
     let m = metadata(
         FormatVersion::V3,
-        true,
+        &columns(),
         &[("write.manifest.compression-codec", "uncompressed")],
     );
     let entries: Vec<_> = (0..3)
-        .map(|i| entry(Status::Added, full_file(&format!("f{i}"), true)))
+        .map(|i| entry(Status::Added, full_file(&format!("f{i}"), &columns())))
         .collect();
     let (bytes, file) = write(&m, ManifestContentType::Data, &entries, Some(0));
     (m, bytes, file)
@@ -160,7 +160,7 @@ fn other_files_are_named_for_what_they_are() {
     // a flipped CRC of a snappy block
     let m2 = metadata(
         FormatVersion::V3,
-        false,
+        &[],
         &[("write.manifest.compression-codec", "snappy")],
     );
     let (mut snappy, file2) = write(

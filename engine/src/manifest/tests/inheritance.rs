@@ -7,7 +7,7 @@ use crate::manifest::{Content, Status};
 
 #[test]
 fn numbers_are_inherited_by_added_entries_only() {
-    let m = metadata(FormatVersion::V3, false, &[]);
+    let m = metadata(FormatVersion::V3, &[], &[]);
     let mut dated = entry(Status::Added, bare("c", 1));
     dated.sequence_number = Some(2);
     let mut anonymous = entry(Status::Added, bare("d", 1));
@@ -33,7 +33,7 @@ fn numbers_are_inherited_by_added_entries_only() {
 /// LINEAGE-30: a stored id stays and adds nothing; the others count on; DELETED ones are passed over.
 #[test]
 fn row_ids_walk_all_entries_in_order() {
-    let m = metadata(FormatVersion::V3, false, &[]);
+    let m = metadata(FormatVersion::V3, &[], &[]);
     let mut stored = bare("s", 25);
     stored.first_row_id = Some(800);
     let entries = [
@@ -61,7 +61,7 @@ fn row_ids_walk_all_entries_in_order() {
 
 #[test]
 fn row_ids_do_not_overflow_silently() {
-    let m = metadata(FormatVersion::V3, false, &[]);
+    let m = metadata(FormatVersion::V3, &[], &[]);
     let (bytes, file) = write(
         &m,
         ManifestContentType::Data,
@@ -76,7 +76,7 @@ fn row_ids_do_not_overflow_silently() {
 
 #[test]
 fn carried_over_entries_must_carry_numbers() {
-    let m = metadata(FormatVersion::V2, false, &[]);
+    let m = metadata(FormatVersion::V2, &[], &[]);
     let mut e = entry(Status::Existing, bare("a", 1));
     e.sequence_number = None;
     let target = crate::manifest::ManifestTarget::new(&m, 0, ManifestContentType::Data).unwrap();
@@ -87,7 +87,7 @@ fn carried_over_entries_must_carry_numbers() {
 /// A delete manifest is one by the list and its header; entries agree or are refused (MAN-1, case F5).
 #[test]
 fn content_is_never_guessed_to_be_data() {
-    let m = metadata(FormatVersion::V3, false, &[]);
+    let m = metadata(FormatVersion::V3, &[], &[]);
     let mut equality = bare("e", 2);
     equality.content = Content::EqualityDeletes;
     equality.equality_ids = Some(vec![1]);
@@ -119,7 +119,7 @@ fn content_is_never_guessed_to_be_data() {
 /// B6, B9, DEL-6: a null reference on a position delete file is fine, on a DV it is an error.
 #[test]
 fn what_a_dv_must_carry() {
-    let m = metadata(FormatVersion::V3, false, &[]);
+    let m = metadata(FormatVersion::V3, &[], &[]);
     let mut positions = dv("p", "a");
     (positions.format, positions.referenced_data_file) =
         (crate::manifest::FileFormat::Parquet, None);

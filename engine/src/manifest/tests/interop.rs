@@ -22,10 +22,10 @@ fn manifests_round_trip_and_others_read_them() {
         for version in [FormatVersion::V2, FormatVersion::V3] {
             let m = metadata(
                 version,
-                true,
+                &columns(),
                 &[("write.manifest.compression-codec", codec)],
             );
-            let mut nulls = full_file("memory:/t/data/n.parquet", true);
+            let mut nulls = full_file("memory:/t/data/n.parquet", &columns());
             nulls.partition = Arc::new(
                 columns()
                     .iter()
@@ -33,9 +33,15 @@ fn manifests_round_trip_and_others_read_them() {
                     .collect::<Struct>(),
             );
             let entries = vec![
-                entry(Status::Added, full_file("memory:/t/data/a.parquet", true)),
+                entry(
+                    Status::Added,
+                    full_file("memory:/t/data/a.parquet", &columns()),
+                ),
                 entry(Status::Existing, nulls),
-                entry(Status::Deleted, full_file("memory:/t/data/c.parquet", true)),
+                entry(
+                    Status::Deleted,
+                    full_file("memory:/t/data/c.parquet", &columns()),
+                ),
             ];
             let (bytes, file) = write(&m, ManifestContentType::Data, &entries, None);
             let back = read(&m, &bytes, &file).unwrap();
@@ -76,19 +82,35 @@ fn manifests_round_trip_and_others_read_them() {
     }
 }
 
+/// Two fields of type uuid share one Avro type, which is defined once and referred to afterwards, as Avro asks and
+/// Java does; `apache-avro` 0.21 loses the name of a fixed of logical type uuid, so `iceberg` fails here. When it no
+/// longer does, this test says so.
+#[test]
+fn uuids_round_trip_and_are_a_known_fault_of_others() {
+    let m = metadata(FormatVersion::V3, &columns_and_uuids(), &[]);
+    let entries = vec![entry(Status::Added, full_file("a", &columns_and_uuids()))];
+    let (bytes, file) = write(&m, ManifestContentType::Data, &entries, None);
+    assert_eq!(read(&m, &bytes, &file).unwrap()[0].file, entries[0].file);
+    let e = Manifest::parse_avro(&bytes).unwrap_err();
+    assert!(e.to_string().contains("uuid_fixed"), "{e}");
+}
+
 /// Summaries: the bounds, nulls and NaN of the partition tuples (ML-20..23).
 #[test]
 fn summaries_and_counts() {
-    let m = metadata(FormatVersion::V3, true, &[]);
-    let mut other = full_file("memory:/t/data/b.parquet", true);
+    let m = metadata(FormatVersion::V3, &columns(), &[]);
+    let mut other = full_file("memory:/t/data/b.parquet", &columns());
     let mut values: Vec<Option<Literal>> = columns().into_iter().map(|c| Some(c.3)).collect();
     values[0] = Some(Literal::int(300));
     values[2] = None;
-    values[10] = Some(Literal::decimal(128));
+    values[9] = Some(Literal::decimal(128));
     other.partition = Arc::new(values.into_iter().collect());
     other.record_count = 5;
     let entries = vec![
-        entry(Status::Added, full_file("memory:/t/data/a.parquet", true)),
+        entry(
+            Status::Added,
+            full_file("memory:/t/data/a.parquet", &columns()),
+        ),
         entry(Status::Deleted, other),
     ];
     let (bytes, file) = write(&m, ManifestContentType::Data, &entries, None);
@@ -130,7 +152,7 @@ fn summaries_and_counts() {
         ("äbc".as_bytes().to_vec(), "äbc".as_bytes().to_vec())
     );
     assert_eq!(
-        bounds(10),
+        bounds(9),
         (vec![0xcf, 0xc7], vec![0, 128]),
         "decimals: minimal two's complement, big endian (BIN-5)"
     );
@@ -139,7 +161,7 @@ fn summaries_and_counts() {
 
 #[test]
 fn deletion_vectors_round_trip() {
-    let m = metadata(FormatVersion::V3, false, &[]);
+    let m = metadata(FormatVersion::V3, &[], &[]);
     let entries = vec![entry(
         Status::Added,
         dv("memory:/t/data/d.puffin", "memory:/t/data/a.parquet"),
@@ -161,7 +183,7 @@ fn deletion_vectors_round_trip() {
         Some("memory:/t/data/a.parquet")
     );
 
-    let mut v2 = metadata(FormatVersion::V2, false, &[]);
+    let mut v2 = metadata(FormatVersion::V2, &[], &[]);
     v2.ext = m.ext.clone();
     let target =
         crate::manifest::ManifestTarget::new(&v2, 0, ManifestContentType::Deletes).unwrap();
@@ -173,7 +195,7 @@ fn deletion_vectors_round_trip() {
 #[tokio::test]
 async fn we_read_theirs() {
     for version in [FormatVersion::V1, FormatVersion::V2, FormatVersion::V3] {
-        let m = metadata(version, true, &[]);
+        let m = metadata(version, &columns(), &[]);
         let io = FileIO::new_with_memory();
         let output = io.new_output("memory:/m.avro").unwrap();
         let schema = m.current_schema().clone();
@@ -231,7 +253,7 @@ fn target(version: FormatVersion) -> ListTarget {
 #[test]
 fn lists_assign_ids_and_others_read_them() {
     for version in [FormatVersion::V2, FormatVersion::V3] {
-        let m = metadata(version, false, &[]);
+        let m = metadata(version, &[], &[]);
         let (_, mut base) = write(
             &m,
             ManifestContentType::Data,
@@ -286,7 +308,7 @@ fn lists_assign_ids_and_others_read_them() {
         let theirs = ManifestList::parse_with_version(&bytes, version).unwrap();
         assert_eq!(theirs.entries(), back.as_slice());
     }
-    let m = metadata(FormatVersion::V2, false, &[]);
+    let m = metadata(FormatVersion::V2, &[], &[]);
     let (_, mut foreign) = write(
         &m,
         ManifestContentType::Data,
@@ -302,11 +324,11 @@ fn lists_assign_ids_and_others_read_them() {
 #[tokio::test]
 async fn we_read_their_lists() {
     for version in [FormatVersion::V1, FormatVersion::V2] {
-        let m = metadata(FormatVersion::V2, true, &[]);
+        let m = metadata(FormatVersion::V2, &columns(), &[]);
         let (_, mut file) = write(
             &m,
             ManifestContentType::Data,
-            &[entry(Status::Added, full_file("a", true))],
+            &[entry(Status::Added, full_file("a", &columns()))],
             None,
         );
         let io = FileIO::new_with_memory();
@@ -344,11 +366,11 @@ async fn we_read_their_lists() {
 
 #[test]
 fn metrics_can_be_left_out() {
-    let m = metadata(FormatVersion::V3, true, &[]);
+    let m = metadata(FormatVersion::V3, &columns(), &[]);
     let (bytes, file) = write(
         &m,
         ManifestContentType::Data,
-        &[entry(Status::Added, full_file("a", true))],
+        &[entry(Status::Added, full_file("a", &columns()))],
         Some(40),
     );
     let mut seen = Vec::new();
@@ -379,7 +401,7 @@ fn metrics_can_be_left_out() {
 /// PART-9: the source column is gone from the current schema; PART-28: a day stored as int.
 #[test]
 fn partition_types_survive_dropped_columns() {
-    let m = metadata(FormatVersion::V3, true, &[]);
+    let m = metadata(FormatVersion::V3, &columns(), &[]);
     let schema = iceberg::spec::Schema::builder()
         .with_schema_id(1)
         .with_fields([Arc::new(iceberg::spec::NestedField::optional(

@@ -15,8 +15,25 @@ use crate::manifest::{
 use crate::table::Metadata;
 use crate::types::ExtTypes;
 
-/// Partition sources: name, type, transform, a value.
-pub fn columns() -> Vec<(&'static str, T, Transform, Literal)> {
+/// A partition source: name, type, transform, a value.
+pub type Column = (&'static str, T, Transform, Literal);
+
+/// [`columns`] and two of type uuid.
+pub fn columns_and_uuids() -> Vec<Column> {
+    let uuid = |v| Literal::uuid(uuid::Uuid::from_u128(v));
+    let mut out = columns();
+    out.push((
+        "u",
+        T::Uuid,
+        Transform::Identity,
+        uuid(0xf000_0000_0000_0000_0000_0000_0000_0001),
+    ));
+    out.push(("u2", T::Uuid, Transform::Identity, uuid(2)));
+    out
+}
+
+/// A partition source of every type that the `iceberg` crate can write and read in a manifest: not uuid.
+pub fn columns() -> Vec<Column> {
     vec![
         ("i", T::Int, Transform::Identity, Literal::int(-7)),
         ("l", T::Long, Transform::Identity, Literal::long(1i64 << 40)),
@@ -34,14 +51,6 @@ pub fn columns() -> Vec<(&'static str, T, Transform, Literal)> {
             T::Time,
             Transform::Identity,
             Literal::time(86_399_999_999),
-        ),
-        (
-            "u",
-            T::Uuid,
-            Transform::Identity,
-            Literal::uuid(uuid::Uuid::from_u128(
-                0xf000_0000_0000_0000_0000_0000_0000_0001,
-            )),
         ),
         (
             "fx",
@@ -64,37 +73,29 @@ pub fn columns() -> Vec<(&'static str, T, Transform, Literal)> {
             Transform::Identity,
             Literal::decimal(-12_345),
         ),
-        (
-            "u2",
-            T::Uuid,
-            Transform::Identity,
-            Literal::uuid(uuid::Uuid::from_u128(2)),
-        ),
         ("b", T::Boolean, Transform::Identity, Literal::bool(true)),
         ("nn", T::Long, Transform::Bucket(16), Literal::int(3)),
     ]
 }
 
-/// Metadata of a table partitioned by [`columns`] (or by nothing), with the given properties.
+/// Metadata of a table with all columns, partitioned by some of them, with the given properties.
 pub fn metadata(
     version: FormatVersion,
-    partitioned: bool,
+    partitioned_by: &[Column],
     properties: &[(&str, &str)],
 ) -> Metadata {
-    let columns = columns();
-    let fields = columns.iter().enumerate().map(|(i, (name, ty, _, _))| {
-        Arc::new(NestedField::optional(
-            i as i32 + 1,
-            *name,
-            Type::Primitive(ty.clone()),
-        ))
+    let all = columns_and_uuids();
+    let fields = all.iter().enumerate().map(|(i, (name, ty, _, _))| {
+        let ty = Type::Primitive(ty.clone());
+        Arc::new(NestedField::optional(i as i32 + 1, *name, ty))
     });
     let schema = Schema::builder().with_fields(fields).build().unwrap();
     let mut spec = UnboundPartitionSpec::builder();
-    if partitioned {
-        for (i, (name, _, transform, _)) in columns.iter().enumerate() {
+    for (i, (name, _, transform, _)) in all.iter().enumerate() {
+        if partitioned_by.iter().any(|c| c.0 == *name) {
+            let field = format!("{name}_p");
             spec = spec
-                .add_partition_field(i as i32 + 1, format!("{name}_p"), *transform)
+                .add_partition_field(i as i32 + 1, field, *transform)
                 .unwrap();
         }
     }
@@ -120,12 +121,11 @@ pub fn metadata(
 }
 
 /// A data file with everything filled in.
-pub fn full_file(path: &str, partitioned: bool) -> DataFile {
-    let partition = if partitioned {
-        columns().into_iter().map(|c| Some(c.3)).collect::<Struct>()
-    } else {
-        Struct::empty()
-    };
+pub fn full_file(path: &str, columns: &[Column]) -> DataFile {
+    let partition = columns
+        .iter()
+        .map(|c| Some(c.3.clone()))
+        .collect::<Struct>();
     DataFile {
         content: Content::Data,
         path: path.into(),
@@ -165,7 +165,7 @@ pub fn bare(path: &str, rows: i64) -> DataFile {
         key_metadata: None,
         split_offsets: None,
         sort_order_id: None,
-        ..full_file(path, false)
+        ..full_file(path, &[])
     }
 }
 

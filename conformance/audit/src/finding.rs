@@ -60,7 +60,6 @@ impl Sink {
         found: impl ToString,
         allowed: impl ToString,
     ) {
-        let title = crate::title(clause, severity);
         let limit = if severity == Severity::Note {
             1
         } else {
@@ -73,6 +72,7 @@ impl Sink {
             self.findings[c.1].more += 1;
             return;
         }
+        let title = crate::title(clause, severity);
         let f = Finding {
             clause,
             severity,

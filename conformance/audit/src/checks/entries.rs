@@ -84,6 +84,20 @@ fn run(m: &Model, s: &mut Sink) {
     let mut numbers: HashMap<(Arc<str>, Option<i64>), (Option<i64>, Option<i64>)> = HashMap::new();
     let manifests = m.manifests();
     for (_, r) in &manifests {
+        // One note a manifest: writers spell it one way throughout.
+        let entries = &r.manifest.entries;
+        if let Some(i) = entries
+            .iter()
+            .position(|e| e.format.bytes().any(|b| b.is_ascii_uppercase()))
+        {
+            s.note(
+                "TRAP-2",
+                &r.path,
+                r.manifest.at(i, "data_file.file_format"),
+                &entries[i].format,
+                entries[i].format.to_ascii_lowercase(),
+            );
+        }
         for (i, e) in r.manifest.entries.iter().enumerate() {
             status(r, i, e, s);
             sequence(r, i, e, &mut numbers, s);
@@ -238,8 +252,6 @@ fn facts(r: &ManifestRef, i: usize, e: &Entry, s: &mut Sink) {
             &e.format,
             "avro, orc, parquet; puffin for a DV",
         );
-    } else if low != e.format {
-        s.note("TRAP-2", &r.path, at("file_format"), &e.format, &low);
     }
     if e.records < 0 {
         s.err(

@@ -99,6 +99,7 @@ class Spark:
 
     def changes(self, table, start, end):
         view = "floe_changes"
+        self.run(f"REFRESH TABLE {self.name(table)}")
         options = ", ".join(f"'{k}','{v}'" for k, v in (("start-snapshot-id", start), ("end-snapshot-id", end)) if v is not None)
         self.run(f"CALL {self.catalog}.system.create_changelog_view(table => '{table['namespace']}.{table['name']}', changelog_view => '{view}'"
                  + (f", options => map({options})" if options else "") + ")")
@@ -109,7 +110,7 @@ class Spark:
 
 
 CAPABILITIES = ["v2", "v3", "read-dv", "write-dv", "position-deletes", "equality-deletes", "row-level", "merge", "upgrade", "lineage", "time-travel",
-                "schema-evolution", "partition-evolution", "metadata-tables", "procedures", "branches", "changelog"]
+                "schema-evolution", "partition-evolution", "metadata-tables", "procedures", "branches", "changelog", "avro", "orc"]
 
 if __name__ == "__main__":
     serve(Spark)

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use crate::engines::{Home, find, install, installed, registry};
+use crate::engines::{Home, find, install, installed, registry, write_template};
 
 /// Arguments of `floe engines`.
 #[derive(Debug, Args)]
@@ -20,6 +20,11 @@ enum Action {
         /// Names as `floe engines` prints them; all when none is given
         names: Vec<String>,
     },
+    /// Write a driver to start from, and the protocol library beside it
+    Template {
+        /// Python file to write
+        file: std::path::PathBuf,
+    },
 }
 
 /// Runs the subcommand; the exit code is 0 unless an installation that was asked for by name failed.
@@ -27,7 +32,11 @@ pub fn run(args: &EnginesArgs) -> Result<i32, String> {
     let home = Home::find()?;
     match &args.action {
         None | Some(Action::List) => {
-            println!("{:10} {:44} present, part of floe", "floe", format!("floe {}", env!("CARGO_PKG_VERSION")));
+            println!(
+                "{:10} {:44} present, part of floe",
+                "floe",
+                format!("floe {}", env!("CARGO_PKG_VERSION"))
+            );
             for e in registry() {
                 let state = match (installed(&e, &home), e.missing()) {
                     (Some(i), None) => format!("present in {}", i.dir.display()),
@@ -38,9 +47,18 @@ pub fn run(args: &EnginesArgs) -> Result<i32, String> {
             }
             Ok(0)
         }
+        Some(Action::Template { file }) => {
+            write_template(file).map_err(|e| format!("cannot write {}: {e}", file.display()))?;
+            println!("{}", file.display());
+            Ok(0)
+        }
         Some(Action::Install { names }) => {
             let all = names.is_empty();
-            let chosen = if all { registry() } else { names.iter().map(|n| find(n)).collect::<Result<_, _>>()? };
+            let chosen = if all {
+                registry()
+            } else {
+                names.iter().map(|n| find(n)).collect::<Result<_, _>>()?
+            };
             let mut failed = false;
             for e in chosen {
                 match install(&e, &home, &|stage| eprintln!("{}: {stage}", e.name)) {

@@ -27,11 +27,7 @@ pub struct Floe {
 impl Floe {
     /// A session over the Hadoop-layout warehouse folder, known to statements as `catalog`.
     pub fn new(warehouse: &Path, catalog: &str) -> floe_engine::Result<Self> {
-        let store = HadoopCatalog::new(
-            catalog,
-            &warehouse.display().to_string(),
-            HashMap::new(),
-        )?;
+        let store = HadoopCatalog::new(catalog, &warehouse.display().to_string(), HashMap::new())?;
         let capabilities = CAPABILITIES
             .iter()
             .map(|c| c.0)
@@ -141,6 +137,8 @@ impl Driver for Floe {
             Err(e) => judge(&e),
         }
     }
+
+    async fn revive(&mut self) {}
 
     fn alive(&self) -> bool {
         true

@@ -17,9 +17,19 @@ pub use install::{Installed, install, installed};
 
 /// Driver scripts, embedded: name and text.
 const SCRIPTS: &[(&str, &str)] = &[
-    ("floe_driver.py", include_str!("../../drivers/floe_driver.py")),
+    (
+        "floe_driver.py",
+        include_str!("../../drivers/floe_driver.py"),
+    ),
     ("spark.py", include_str!("../../drivers/spark.py")),
+    (
+        "path_readers.py",
+        include_str!("../../drivers/path_readers.py"),
+    ),
 ];
+
+/// A driver to start from, for engines floe does not know.
+const TEMPLATE: &str = include_str!("../../drivers/template.py");
 
 const REGISTRY: &str = include_str!("../../drivers/engines.toml");
 
@@ -90,7 +100,8 @@ struct Registry {
 
 /// Every engine in the registry, in the order in which the report shows them.
 pub fn registry() -> Vec<Engine> {
-    let r: Registry = toml::from_str(REGISTRY).expect("the registry is part of the build and tested");
+    let r: Registry =
+        toml::from_str(REGISTRY).expect("the registry is part of the build and tested");
     r.engine
 }
 
@@ -103,16 +114,28 @@ pub fn find(name: &str) -> Result<Engine, String> {
         .ok_or_else(|| format!("no engine {name:?}; there are: floe, {}", names.join(", ")))
 }
 
+/// Writes the template driver to `file` and the protocol library beside it; a file that is there is not replaced.
+pub fn write_template(file: &Path) -> std::io::Result<()> {
+    let library = file.with_file_name("floe_driver.py");
+    for (path, text) in [(file, TEMPLATE), (library.as_path(), SCRIPTS[0].1)] {
+        let mut out = std::fs::File::create_new(path)?;
+        std::io::Write::write_all(&mut out, text.as_bytes())?;
+    }
+    Ok(())
+}
+
 impl Engine {
     /// The first thing this machine lacks for it, as a reason, or nothing.
     pub fn missing(&self) -> Option<String> {
         if !self.unavailable.is_empty() {
             return Some(self.unavailable.clone());
         }
-        self.needs
-            .iter()
-            .find_map(|n| lacks(n))
-            .or_else(|| self.needs_env.iter().find(|v| std::env::var_os(v).is_none()).map(|v| format!("{v} is not set")))
+        self.needs.iter().find_map(|n| lacks(n)).or_else(|| {
+            self.needs_env
+                .iter()
+                .find(|v| std::env::var_os(v).is_none())
+                .map(|v| format!("{v} is not set"))
+        })
     }
 
     /// The one command that gets it.
@@ -122,19 +145,40 @@ impl Engine {
     }
 
     /// How to start its driver once it is installed in `dir`.
-    pub fn launch(&self, dir: &Path, scratch: &Path, warehouse: &Path, catalog: &str) -> Result<Launch, String> {
+    pub fn launch(
+        &self,
+        dir: &Path,
+        scratch: &Path,
+        warehouse: &Path,
+        catalog: &str,
+    ) -> Result<Launch, String> {
         let scripts = scratch.join("driver");
-        std::fs::create_dir_all(&scripts).map_err(|e| format!("cannot make {}: {e}", scripts.display()))?;
+        std::fs::create_dir_all(&scripts)
+            .map_err(|e| format!("cannot make {}: {e}", scripts.display()))?;
         for (name, text) in SCRIPTS {
-            std::fs::write(scripts.join(name), text).map_err(|e| format!("cannot write {name}: {e}"))?;
+            std::fs::write(scripts.join(name), text)
+                .map_err(|e| format!("cannot write {name}: {e}"))?;
         }
-        let python = if self.pip.is_empty() { PathBuf::from("python3") } else { dir.join("venv/bin/python") };
-        let mut command = vec![python.display().to_string(), scripts.join(&self.driver).display().to_string()];
+        let python = if self.pip.is_empty() {
+            PathBuf::from("python3")
+        } else {
+            dir.join("venv/bin/python")
+        };
+        let mut command = vec![
+            python.display().to_string(),
+            scripts.join(&self.driver).display().to_string(),
+        ];
         command.extend(self.args.iter().cloned());
-        let jars: Vec<String> = jar_files(dir).into_iter().map(|p| p.display().to_string()).collect();
+        let jars: Vec<String> = jar_files(dir)
+            .into_iter()
+            .map(|p| p.display().to_string())
+            .collect();
         let place = dir.display().to_string();
-        let mut env: Vec<(String, String)> =
-            self.env.iter().map(|(k, v)| (k.clone(), v.replace("{dir}", &place))).collect();
+        let mut env: Vec<(String, String)> = self
+            .env
+            .iter()
+            .map(|(k, v)| (k.clone(), v.replace("{dir}", &place)))
+            .collect();
         env.push(("FLOE_JARS".into(), jars.join(",")));
         env.push(("FLOE_ENGINE_DIR".into(), place));
         env.push(("PYTHONDONTWRITEBYTECODE".into(), "1".into()));
@@ -168,15 +212,36 @@ fn jar_files(dir: &Path) -> Vec<PathBuf> {
 
 /// Why a need (`mvn`, `java>=17`) is not met.
 fn lacks(need: &str) -> Option<String> {
-    let (program, least) = need.split_once(">=").map_or((need, None), |(p, v)| (p, v.parse::<u32>().ok()));
-    let Ok(out) = std::process::Command::new(program).arg(if program == "java" { "-version" } else { "--version" }).output()
+    let (program, least) = need
+        .split_once(">=")
+        .map_or((need, None), |(p, v)| (p, v.parse::<u32>().ok()));
+    let Ok(out) = std::process::Command::new(program)
+        .arg(if program == "java" {
+            "-version"
+        } else {
+            "--version"
+        })
+        .output()
     else {
         return Some(format!("{program} is not on the path"));
     };
     let least = least?;
-    let text = format!("{}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
-    let digits = |s: &str| s.chars().take_while(char::is_ascii_digit).collect::<String>().parse::<u32>().ok();
-    match text.find(|c: char| c.is_ascii_digit()).and_then(|i| digits(&text[i..])) {
+    let text = format!(
+        "{}{}",
+        String::from_utf8_lossy(&out.stdout),
+        String::from_utf8_lossy(&out.stderr)
+    );
+    let digits = |s: &str| {
+        s.chars()
+            .take_while(char::is_ascii_digit)
+            .collect::<String>()
+            .parse::<u32>()
+            .ok()
+    };
+    match text
+        .find(|c: char| c.is_ascii_digit())
+        .and_then(|i| digits(&text[i..]))
+    {
         Some(found) if found < least => Some(format!("{program} {found} is older than {least}")),
         Some(_) => None,
         None => Some(format!("{program} does not say its version")),

@@ -99,6 +99,7 @@ function facts(step) {
   if (step.files) out.push(["new files", pairs(step.files)]);
   if (step.refused) out.push(["must be refused", (step.refused.mentions || []).length ? "with a message that says one of: " + step.refused.mentions.join(", ") : "with a clear message"]);
   if (step.unreadable) out.push(["readers", "must refuse the table"]);
+  if (step.changes) out.push(["changes", `${step.changes.after ? "after step " + step.changes.after : "since the start"}: ${JSON.stringify(step.changes.rows)}`]);
   (step.query || []).forEach(q => out.push(["question", `${q.sql} gives ${JSON.stringify(q.rows)}`]));
   return out.length ? `<dl>${out.map(([k, v]) => `<dt>${k}</dt><dd>${esc(v)}</dd>`).join("")}</dl>` : "";
 }

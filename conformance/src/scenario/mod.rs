@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 pub use keys::Keys;
 pub use load::{ScenarioError, find_root, load_all, load_file, matches, parse};
-pub(crate) use model::{encode_row, encode_untyped, parse_columns};
 pub use model::{Expected, expected_states};
+pub(crate) use model::{encode_row, encode_untyped, parse_columns};
 
 /// What an engine may or may not be able to do; scenarios name what they need, engines declare what they have.
 pub const CAPABILITIES: &[(&str, &str)] = &[
@@ -28,9 +28,15 @@ pub const CAPABILITIES: &[(&str, &str)] = &[
     ("upgrade", "upgrades a table from version 2 to 3"),
     ("lineage", "row ids and last-updated sequence numbers"),
     ("time-travel", "reads a table at a snapshot"),
-    ("schema-evolution", "adds, drops, renames and widens columns"),
+    (
+        "schema-evolution",
+        "adds, drops, renames and widens columns",
+    ),
     ("partition-evolution", "changes a table's partition spec"),
-    ("metadata-tables", "snapshots, files and the other metadata tables"),
+    (
+        "metadata-tables",
+        "snapshots, files and the other metadata tables",
+    ),
     ("procedures", "system procedures for maintenance"),
     ("branches", "branches and tags"),
     ("changelog", "reads the changes between two snapshots"),
@@ -39,12 +45,25 @@ pub const CAPABILITIES: &[(&str, &str)] = &[
     ("variant", "the variant type"),
     ("geo", "geometry and geography"),
     ("unknown", "the unknown type"),
+    ("avro", "Avro data files"),
+    ("orc", "ORC data files"),
 ];
 
 /// The folders a scenario may lie in.
 pub const AREAS: &[&str] = &[
-    "dv", "row-level", "upgrade", "lineage", "equality", "partition", "types", "time-travel", "maintenance", "summaries",
-    "concurrency", "negative",
+    "dv",
+    "row-level",
+    "upgrade",
+    "lineage",
+    "equality",
+    "partition",
+    "types",
+    "time-travel",
+    "maintenance",
+    "summaries",
+    "concurrency",
+    "cdc",
+    "negative",
 ];
 
 /// One case.
@@ -116,6 +135,9 @@ pub struct Step {
     /// Readers must refuse the table in this state; any rows are a wrong answer.
     #[serde(skip_serializing_if = "is_false")]
     pub unreadable: bool,
+    /// Row changes that readers must find between two snapshots.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub changes: Option<Changes>,
     /// Questions for readers with SQL.
     #[serde(rename = "query", skip_serializing_if = "Vec::is_empty")]
     pub queries: Vec<Query>,
@@ -193,7 +215,13 @@ pub struct SnapshotFacts {
 
 impl Default for SnapshotFacts {
     fn default() -> Self {
-        Self { operation: None, summary: BTreeMap::new(), exact: true, first_row_id: None, added_rows: None }
+        Self {
+            operation: None,
+            summary: BTreeMap::new(),
+            exact: true,
+            first_row_id: None,
+            added_rows: None,
+        }
     }
 }
 
@@ -235,6 +263,17 @@ pub struct Refusal {
     /// One of these must be in the message, whatever the case of letters.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub mentions: Vec<String>,
+}
+
+/// Changes from one state to the current one.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Changes {
+    /// Step (from 1) whose snapshot comes before the first change; from the start of history when left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<usize>,
+    /// Each change: its type (`INSERT`, `DELETE`), then the table's columns.
+    pub rows: Vec<Vec<toml::Value>>,
 }
 
 /// A question and its answer.

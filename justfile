@@ -1,0 +1,35 @@
+# floe: `just` lists these. Each wraps cargo; nothing here does what the two commands of the README do not.
+
+# List the recipes
+default:
+    @just --list
+
+# Install every engine that can be had into the user's cache folder
+setup:
+    cargo floe engines install
+
+# A table with a deletion vector in a temporary folder, by SQL, and what its snapshots say
+demo:
+    cargo floe sql --catalog hadoop:"$(mktemp -d)" -f docs/demo.sql
+
+# Run the tests
+test:
+    cargo test --workspace
+
+# Run every scenario on every engine present, print the matrix, write the report
+conformance *ARGS:
+    cargo floe conformance {{ARGS}}
+
+# Measure deletion vectors, row-level operations and scans
+bench *ARGS:
+    cargo bench --package floe-benches {{ARGS}}
+
+# Make the pages of the last run again and print its matrix
+report RUN="out":
+    cargo floe report pages {{RUN}}
+    cargo floe report show {{RUN}}
+
+# Check format and lints
+lint:
+    cargo fmt --all --check
+    cargo clippy --workspace --all-targets -- -D warnings

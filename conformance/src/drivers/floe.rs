@@ -15,7 +15,7 @@ use crate::scenario::CAPABILITIES;
 use crate::value::Rows;
 
 /// Capabilities that floe does not have.
-const LACKS: &[&str] = &[];
+const LACKS: &[&str] = &["procedures", "changelog", "avro", "orc"];
 
 /// The in-process engine.
 pub struct Floe {

@@ -223,7 +223,11 @@ impl<'a> Run<'a> {
                 .checks
                 .extend(facts_check::check(n, step, before.as_ref(), Some(&after)));
             let moved = before.as_ref().is_none_or(|b| b.metadata != after.metadata);
-            if moved || step.unreadable || step.changes.is_some() || !step.queries.is_empty() {
+            // files never change, so a reader may remember one: what will be damaged is not shown to it before
+            let shown = step.unreadable || !self.scenario.steps.iter().any(|s| s.damage.is_some());
+            let asked =
+                moved || step.unreadable || step.changes.is_some() || !step.queries.is_empty();
+            if shown && asked {
                 let head = self.table(Some(&after), None);
                 self.read_live(n, step, &head, &want, moved || step.unreadable)
                     .await;

@@ -9,4 +9,5 @@ pub mod matrix;
 pub mod protocol;
 pub mod report;
 pub mod scenario;
+pub mod serve;
 pub mod value;

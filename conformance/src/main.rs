@@ -25,6 +25,10 @@ enum Command {
     Conformance(cli::conformance::ConformanceArgs),
     /// List or install engines
     Engines(cli::engines::EnginesArgs),
+    /// Serve a catalog to other engines over the Iceberg REST protocol
+    Serve(cli::serve::ServeArgs),
+    /// Try a catalog and its store step by step
+    Doctor(cli::doctor::DoctorArgs),
     /// Pages from a result file, and the difference of two
     Report(cli::report::ReportArgs),
 }
@@ -40,6 +44,8 @@ async fn main() -> ExitCode {
         Command::Dv(a) => cli::dv::run(&a).await,
         Command::Conformance(a) => cli::conformance::run(&a).await,
         Command::Engines(a) => cli::engines::run(&a),
+        Command::Serve(a) => cli::serve::run(&a).await,
+        Command::Doctor(a) => cli::doctor::run(&a).await,
         Command::Report(a) => cli::report::run(&a),
     };
     match outcome {

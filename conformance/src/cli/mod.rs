@@ -2,8 +2,10 @@
 
 pub mod audit;
 pub mod conformance;
+pub mod doctor;
 pub mod dv;
 pub mod engines;
 pub mod report;
 pub mod rows;
+pub mod serve;
 pub mod sql;

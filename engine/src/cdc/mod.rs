@@ -1,1 +1,3 @@
-//! cdc.
+//! Change data capture: the row-level changes between snapshots, a stream of them, and a copy kept in step (CDC-*).
+
+pub mod config;

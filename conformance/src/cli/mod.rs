@@ -1,9 +1,11 @@
 //! Subcommands of `floe`.
 
 pub mod audit;
+pub mod cdc;
 pub mod conformance;
 pub mod dv;
 pub mod engines;
+pub mod io;
 pub mod report;
 pub mod rows;
 pub mod sql;

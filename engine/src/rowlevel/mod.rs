@@ -27,6 +27,7 @@ use datafusion::sql::sqlparser::ast::Query;
 
 pub use delete::{delete, truncate};
 pub use insert::{InsertMode, insert};
+pub(crate) use mor::write_deletes;
 pub use merge::{MergeAction, MergeClause, MergeStatement, merge};
 pub use update::{Assignment, update};
 pub use values::default_sql;

@@ -12,7 +12,7 @@ mod write;
 
 use std::collections::BTreeMap;
 
-pub use read::{CdcReadConfig, ReadConfig, RangeStart, Strategy};
+pub use read::{CdcReadConfig, RangeStart, ReadConfig, Strategy};
 pub use section::Section;
 pub use sync::{DeleteFormat, SchemaEvolution, SyncConfig};
 pub use terms::{Direction, PartitionTerm, SortTerm, parse_partition_term, parse_sort_term};
@@ -67,7 +67,11 @@ impl PipelineConfig {
         let source = CdcReadConfig::from_section(source)?;
         let target = target.map(WriteConfig::from_section).transpose()?;
         let sync = SyncConfig::from_section(sync.unwrap_or_else(|| Section::empty("sync")))?;
-        Ok(Self { source, target, sync })
+        Ok(Self {
+            source,
+            target,
+            sync,
+        })
     }
 }
 
@@ -96,15 +100,23 @@ fn missing(key: &str, place: &str) -> Error {
 
 /// The catalog keys of a section.
 fn catalog(s: &mut Section) -> Result<CatalogConfig> {
-    let name = s.string("catalog_name")?.unwrap_or_else(|| "default".into());
+    let name = s
+        .string("catalog_name")?
+        .unwrap_or_else(|| "default".into());
     let properties = s.string_map("catalog_properties")?.unwrap_or_default();
     let config_properties = s.string_map("config_properties")?.unwrap_or_default();
-    Ok(CatalogConfig { name, properties, config_properties })
+    Ok(CatalogConfig {
+        name,
+        properties,
+        config_properties,
+    })
 }
 
 /// The table's name: `namespace.table`, at least two parts.
 fn table_name(s: &mut Section) -> Result<String> {
-    let name = s.string("table")?.ok_or_else(|| missing("table", s.place()))?;
+    let name = s
+        .string("table")?
+        .ok_or_else(|| missing("table", s.place()))?;
     let parts: Vec<&str> = name.split('.').collect();
     if parts.len() < 2 || parts.iter().any(|p| p.trim().is_empty()) {
         return Err(s.bad("table", &name, "NAMESPACE.TABLE"));
@@ -114,10 +126,16 @@ fn table_name(s: &mut Section) -> Result<String> {
 
 /// `keep`, `drop` and where allowed `only`: at most one of them.
 fn columns(s: &mut Section, with_only: bool) -> Result<Columns> {
-    let names: &[&str] = if with_only { &["keep", "drop", "only"] } else { &["keep", "drop"] };
+    let names: &[&str] = if with_only {
+        &["keep", "drop", "only"]
+    } else {
+        &["keep", "drop"]
+    };
     s.at_most_one(names)?;
     let list = |key: &str, s: &mut Section| -> Result<Option<Vec<String>>> {
-        let Some(names) = s.string_list(key)? else { return Ok(None) };
+        let Some(names) = s.string_list(key)? else {
+            return Ok(None);
+        };
         if names.is_empty() {
             return Err(s.bad(key, "[]", "a list of at least one column name"));
         }

@@ -23,7 +23,11 @@ impl Section {
         match value {
             Value::Object(values) => Ok(Self::new(name, values)),
             Value::Null => Ok(Self::empty(name)),
-            other => Err(Error::invalid(format!("found {}; a map of keys is required", kind(&other))).at(name)),
+            other => Err(Error::invalid(format!(
+                "found {}; a map of keys is required",
+                kind(&other)
+            ))
+            .at(name)),
         }
     }
 
@@ -33,7 +37,12 @@ impl Section {
     }
 
     fn new(place: &str, values: Map<String, Value>) -> Self {
-        Self { place: place.into(), values, known: Vec::new(), ignored: Vec::new() }
+        Self {
+            place: place.into(),
+            values,
+            known: Vec::new(),
+            ignored: Vec::new(),
+        }
     }
 
     /// What messages call it.
@@ -62,16 +71,26 @@ impl Section {
     }
 
     fn wrong_type(&self, key: &str, found: &Value, allowed: &str) -> Error {
-        Error::invalid(format!("key `{key}` is {}; allowed: {allowed}", kind(found))).at(&self.place)
+        Error::invalid(format!(
+            "key `{key}` is {}; allowed: {allowed}",
+            kind(found)
+        ))
+        .at(&self.place)
     }
 
     /// Refuses two keys that exclude each other.
     pub fn at_most_one(&self, keys: &[&str]) -> Result<()> {
-        let given: Vec<_> = keys.iter().filter(|k| self.values.get(**k).is_some_and(|v| !v.is_null())).collect();
+        let given: Vec<_> = keys
+            .iter()
+            .filter(|k| self.values.get(**k).is_some_and(|v| !v.is_null()))
+            .collect();
         match given[..] {
             [a, b, ..] => Err(Error::invalid(format!(
                 "keys `{a}` and `{b}` exclude each other; at most one of {} is allowed",
-                keys.iter().map(|k| format!("`{k}`")).collect::<Vec<_>>().join(", ")
+                keys.iter()
+                    .map(|k| format!("`{k}`"))
+                    .collect::<Vec<_>>()
+                    .join(", ")
             ))
             .at(&self.place)),
             _ => Ok(()),
@@ -92,8 +111,13 @@ impl Section {
 
     /// One of a few words; case does not matter.
     pub fn choice<T: Copy>(&mut self, key: &str, options: &[(&str, T)]) -> Result<Option<T>> {
-        let Some(text) = self.string(key)? else { return Ok(None) };
-        match options.iter().find(|(name, _)| name.eq_ignore_ascii_case(&text)) {
+        let Some(text) = self.string(key)? else {
+            return Ok(None);
+        };
+        match options
+            .iter()
+            .find(|(name, _)| name.eq_ignore_ascii_case(&text))
+        {
             Some((_, v)) => Ok(Some(*v)),
             None => {
                 let names: Vec<_> = options.iter().map(|(n, _)| *n).collect();
@@ -115,8 +139,14 @@ impl Section {
 
     /// An integer of at least `min`; a text of digits is one too.
     pub fn integer(&mut self, key: &str, min: i64) -> Result<Option<i64>> {
-        let Some(v) = self.take(key) else { return Ok(None) };
-        let allowed = if min == i64::MIN { "an integer".to_string() } else { format!("an integer of at least {min}") };
+        let Some(v) = self.take(key) else {
+            return Ok(None);
+        };
+        let allowed = if min == i64::MIN {
+            "an integer".to_string()
+        } else {
+            format!("an integer of at least {min}")
+        };
         let n = match &v {
             Value::Number(n) => n.as_i64(),
             Value::String(s) => s.trim().parse().ok(),
@@ -154,7 +184,11 @@ impl Section {
                 let mut out = BTreeMap::new();
                 for (k, v) in m {
                     let Some(s) = scalar(&v) else {
-                        return Err(self.wrong_type(&format!("{key}.{k}"), &v, "a text, number or boolean"));
+                        return Err(self.wrong_type(
+                            &format!("{key}.{k}"),
+                            &v,
+                            "a text, number or boolean",
+                        ));
                     };
                     out.insert(k, s);
                 }
@@ -174,7 +208,11 @@ impl Section {
     }
 
     /// A key that floe takes and that has no effect; the value's form is still checked by `check`.
-    pub fn no_effect<T>(&mut self, key: &'static str, check: impl FnOnce(&mut Self, &str) -> Result<Option<T>>) -> Result<()> {
+    pub fn no_effect<T>(
+        &mut self,
+        key: &'static str,
+        check: impl FnOnce(&mut Self, &str) -> Result<Option<T>>,
+    ) -> Result<()> {
         if check(self, key)?.is_some() {
             self.ignored.push(key);
         }
@@ -183,11 +221,17 @@ impl Section {
 
     /// Refuses keys that nobody took.
     pub fn finish(&self) -> Result<()> {
-        let Some(key) = self.values.keys().find(|k| !self.known.contains(k)) else { return Ok(()) };
+        let Some(key) = self.values.keys().find(|k| !self.known.contains(k)) else {
+            return Ok(());
+        };
         let mut known: Vec<_> = self.known.iter().map(String::as_str).collect();
         known.sort_unstable();
         known.dedup();
-        Err(Error::invalid(format!("unknown key `{key}`; allowed: {}", known.join(", "))).at(&self.place))
+        Err(Error::invalid(format!(
+            "unknown key `{key}`; allowed: {}",
+            known.join(", ")
+        ))
+        .at(&self.place))
     }
 }
 

@@ -23,6 +23,7 @@ const PROCEDURES: &[(&str, &[Parameter])] = &[
             Parameter::optional("snapshot_id"),
         ],
     ),
+    ("create_changelog_view", crate::cdc::sql::CHANGELOG_VIEW),
     (
         "fast_forward",
         &[
@@ -92,6 +93,7 @@ pub(super) async fn call(session: &mut Session, call: Call) -> Result<StatementR
     let args = Args::new(&name, parameters, values)?;
     match name.as_str() {
         "ancestors_of" => refs::ancestors_of(session, &args).await,
+        "create_changelog_view" => crate::cdc::sql::create_changelog_view(session, &args).await,
         "fast_forward" => refs::fast_forward(session, &args).await,
         "register_table" => refs::register_table(session, &args).await,
         "rollback_to_snapshot" => refs::rollback_to_snapshot(session, &args).await,

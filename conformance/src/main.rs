@@ -19,10 +19,14 @@ enum Command {
     Sql(cli::sql::SqlArgs),
     /// Judge a table's raw bytes, clause by clause
     Audit(cli::audit::AuditArgs),
+    /// Read the changes of a table, or keep a copy in step
+    Cdc(cli::cdc::CdcArgs),
     /// Look into a Puffin file, or check its deletion vectors
     Dv(cli::dv::DvArgs),
     /// Run every scenario on every engine present, print the matrix, write the report
     Conformance(cli::conformance::ConformanceArgs),
+    /// Managed I/O: read or write rows as a configuration says
+    Io(cli::io::IoArgs),
     /// List or install engines
     Engines(cli::engines::EnginesArgs),
     /// Serve a catalog to other engines over the Iceberg REST protocol
@@ -40,6 +44,8 @@ async fn main() -> ExitCode {
     tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).init();
     let outcome = match Cli::parse().command {
         Command::Sql(a) => return cli::sql::run(a).await,
+        Command::Cdc(a) => return cli::cdc::run(a).await,
+        Command::Io(a) => return cli::io::run(a).await,
         Command::Audit(a) => return cli::audit::run(a).await,
         Command::Dv(a) => cli::dv::run(&a).await,
         Command::Conformance(a) => cli::conformance::run(&a).await,

@@ -1,10 +1,12 @@
 //! Subcommands of `floe`.
 
 pub mod audit;
+pub mod cdc;
 pub mod conformance;
 pub mod doctor;
 pub mod dv;
 pub mod engines;
+pub mod io;
 pub mod report;
 pub mod rows;
 pub mod serve;

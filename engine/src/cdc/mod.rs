@@ -1,1 +1,22 @@
-//! cdc.
+//! Change data capture: the row-level changes between snapshots, a stream of them, and a copy kept in step (CDC-*).
+
+mod changelog;
+mod columns;
+pub mod config;
+mod connect;
+mod diff;
+pub mod managed;
+mod range;
+mod reader;
+mod resolve;
+mod run;
+mod source;
+pub mod sql;
+pub mod sync;
+
+pub use changelog::{ChangelogBuilder, ChangelogScan, DEFAULT_MEMORY, MetaColumns};
+pub use connect::{connect, table_ident};
+pub use diff::{DiffPlanner, FileDiff, Side};
+pub use range::{Base, End, Start, Step, resolve as resolve_snapshot};
+pub use resolve::ChangeType;
+pub use source::CdcSource;

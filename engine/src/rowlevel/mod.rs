@@ -27,6 +27,7 @@ use datafusion::sql::sqlparser::ast::{Expr, Query};
 
 pub use delete::{delete, truncate};
 pub use insert::{InsertMode, insert, literal_rows};
+pub(crate) use mor::write_deletes;
 pub use merge::{MergeAction, MergeClause, MergeStatement, merge};
 pub use mor::write_vectors;
 pub use update::{Assignment, update};

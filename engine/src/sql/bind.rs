@@ -179,6 +179,18 @@ impl<'s> Binder<'s> {
         node: &mut N,
         name_outputs: bool,
     ) -> Result<()> {
+        for call in crate::cdc::sql::take_calls(node, self.bound.len())? {
+            let provider = crate::cdc::sql::call_provider(self.session, &call).await?;
+            self.names.add_fields(&provider.schema().fields().clone());
+            self.planner.register(&call.internal, provider)?;
+            self.bound.push(Bound {
+                path: vec![call.internal.clone()],
+                version: None,
+                internal: call.internal,
+                alias: "table_changes".into(),
+                hidden: Vec::new(),
+            });
+        }
         let mut found = Collector::default();
         if let ControlFlow::Break(e) = Visit::visit(&*node, &mut found) {
             return Err(e);

@@ -12,7 +12,7 @@ pub mod functions;
 pub mod metadata_tables;
 pub mod parser;
 pub mod planner;
-mod procedures;
+pub(crate) mod procedures;
 mod range;
 mod rewrite;
 mod schema;

@@ -7,6 +7,7 @@ mod history;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
+use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
 use arrow::json::ReaderBuilder;
 use datafusion::catalog::{MemTable, TableProvider};
@@ -48,6 +49,8 @@ pub enum MetadataTable {
     Refs,
     /// Metadata files.
     MetadataLogEntries,
+    /// Raw row-level changes.
+    Changes,
 }
 
 impl MetadataTable {
@@ -68,6 +71,7 @@ impl MetadataTable {
             "partitions" => Self::Partitions,
             "refs" => Self::Refs,
             "metadata_log_entries" => Self::MetadataLogEntries,
+            "changes" => Self::Changes,
             _ => return None,
         })
     }
@@ -95,6 +99,14 @@ pub async fn batch(
         }
         M::Entries => files::entries(table, snapshot).await?,
         M::Partitions => files::partitions(table, snapshot).await?,
+        M::Changes => {
+            let scan = crate::cdc::ChangelogScan::builder(table.clone())
+                .carry_overs(true)
+                .meta_columns(crate::cdc::MetaColumns::Spark)
+                .build()
+                .await?;
+            return Ok(concat_batches(&scan.schema(), &scan.collect().await?)?);
+        }
     };
     decode(Arc::new(Schema::new(fields)), &rows).map_err(|e| e.at(table.ident()))
 }
@@ -104,6 +116,10 @@ pub(super) async fn provider(
     kind: MetadataTable,
     snapshot: Option<i64>,
 ) -> Result<Arc<dyn TableProvider>> {
+    if kind == MetadataTable::Changes {
+        // may be larger than memory: read when asked
+        return crate::cdc::sql::changes_table(table).await;
+    }
     let batch = batch(table, kind, snapshot).await?;
     Ok(Arc::new(MemTable::try_new(
         batch.schema(),

@@ -24,6 +24,7 @@ const PROCEDURES: &[(&str, &[Parameter])] = &[
             Parameter::optional("snapshot_id"),
         ],
     ),
+    ("create_changelog_view", crate::cdc::sql::CHANGELOG_VIEW),
     (
         "fast_forward",
         &[
@@ -100,6 +101,7 @@ pub(super) async fn call(session: &mut Session, call: Call) -> Result<StatementR
         "rewrite_manifests" => maintenance::manifests(session, &args).await,
         "rewrite_position_delete_files" => maintenance::position_delete_files(session, &args).await,
         "ancestors_of" => refs::ancestors_of(session, &args).await,
+        "create_changelog_view" => crate::cdc::sql::create_changelog_view(session, &args).await,
         "fast_forward" => refs::fast_forward(session, &args).await,
         "register_table" => refs::register_table(session, &args).await,
         "rollback_to_snapshot" => refs::rollback_to_snapshot(session, &args).await,

@@ -1,0 +1,132 @@
+//! `floe io`: Managed I/O reads and writes.
+
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use floe_engine::cdc::config::{parse_managed_read, parse_managed_write};
+use floe_engine::cdc::{connect, managed, table_ident};
+use floe_engine::{Error, ErrorKind, Result};
+use futures::StreamExt;
+
+use super::cdc::{load, name_ignored, print};
+use super::rows::Format;
+
+/// Arguments of `floe io`.
+#[derive(Debug, Args)]
+pub struct IoArgs {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Print the rows of a table: filtered, and only the columns asked for
+    #[command(after_help = "Example:\n  floe io read --config read.yaml --format table")]
+    Read(ReadArgs),
+    /// Write JSON rows, one object a line, to a table or to tables named by the rows
+    #[command(after_help = "Example:\n  floe io write --config write.yaml --input rows.jsonl")]
+    Write(WriteArgs),
+}
+
+/// Arguments of `floe io read`.
+#[derive(Debug, Args)]
+struct ReadArgs {
+    /// Configuration, YAML or JSON
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// How rows are printed
+    #[arg(long, value_enum, default_value = "json")]
+    format: Format,
+}
+
+/// Arguments of `floe io write`.
+#[derive(Debug, Args)]
+struct WriteArgs {
+    /// Configuration, YAML or JSON
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// File of rows; without it they are read from stdin
+    #[arg(long, value_name = "FILE")]
+    input: Option<PathBuf>,
+}
+
+/// Runs the command.
+pub async fn run(args: IoArgs) -> ExitCode {
+    let done = match args.command {
+        Command::Read(a) => read(&a).await,
+        Command::Write(a) => write(&a).await,
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("floe: {e}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn read(args: &ReadArgs) -> Result<()> {
+    let (text, name) = load(&args.config)?;
+    let config = parse_managed_read(&text, &name)?;
+    let table = connect(&config.catalog)
+        .await?
+        .load_table(&table_ident(&config.table)?)
+        .await?;
+    let mut stream = managed::read(&config, &table).await?;
+    let columns: Vec<String> = stream
+        .schema()
+        .fields()
+        .iter()
+        .map(|f| f.name().clone())
+        .collect();
+    let mut all = Vec::new();
+    while let Some(batch) = stream.next().await {
+        let batch = batch?;
+        if args.format != Format::Json {
+            all.push(batch);
+        } else if !print(&[batch], &columns, Format::Json)? {
+            return Ok(());
+        }
+    }
+    if args.format != Format::Json {
+        print(&all, &columns, args.format)?;
+    }
+    Ok(())
+}
+
+async fn write(args: &WriteArgs) -> Result<()> {
+    let (text, name) = load(&args.config)?;
+    let config = parse_managed_write(&text, &name)?;
+    name_ignored(&config.ignored);
+    let rows = match &args.input {
+        Some(f) => std::fs::read_to_string(f).map_err(|e| Error::from(e).at(f.display()))?,
+        None => {
+            let mut text = String::new();
+            std::io::stdin()
+                .lock()
+                .read_to_string(&mut text)
+                .map_err(|e| Error::from(e).at("stdin"))?;
+            text
+        }
+    };
+    let catalog = connect(&config.catalog).await?;
+    // a table that is there says what its columns' types are
+    let known = match config.table.fixed() {
+        Some(t) => match catalog.clone().load_table(&table_ident(t)?).await {
+            Ok(t) => Some(t),
+            Err(e) if e.kind() == ErrorKind::NotFound => None,
+            Err(e) => return Err(e),
+        },
+        None => None,
+    };
+    let rows = managed::rows_from_json(&rows, known.as_ref())?;
+    for w in managed::write(&config, &catalog, &rows).await? {
+        println!(
+            "{}",
+            serde_json::json!({"table": w.table, "snapshot": w.snapshot_id, "inserted": w.inserted, "deleted": w.deleted})
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,561 @@
+//! Reading the rows of a data file that differ between two snapshots: only the row groups and pages that hold changed
+//! positions are fetched and decoded.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{Array, AsArray, BooleanArray, Int64Array, RecordBatch};
+use arrow::compute::filter_record_batch;
+use arrow::datatypes::{DataType, FieldRef, Int64Type, SchemaRef};
+use datafusion::physical_expr::PhysicalExpr;
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt};
+use iceberg::spec::Schema;
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, RowSelection};
+use parquet::arrow::async_reader::{ParquetObjectReader, ParquetRecordBatchStreamBuilder};
+use parquet::file::metadata::{PageIndexPolicy, RowGroupMetaData};
+
+use super::diff::{FileDiff, Side};
+use crate::deletes::{DeleteLoader, Deletes, EqualityDeletes};
+use crate::dv::DeletionVector;
+use crate::io::FileIo;
+use crate::manifest::{DataFile, FileFormat, ManifestEntry};
+use crate::scan::{BatchAdapter, LAST_UPDATED_FIELD_ID, ROW_ID_FIELD_ID};
+use crate::table::Metadata;
+use crate::types::field_id;
+use crate::{Error, Result};
+
+/// Rows a batch.
+const BATCH_ROWS: usize = 8192;
+
+/// A row goes or comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// Live before, not after.
+    Delete,
+    /// Live after, not before.
+    Insert,
+}
+
+/// Changed rows of one file, all of one kind, in file order.
+#[derive(Debug)]
+pub struct Changed {
+    /// Kind.
+    pub kind: Kind,
+    /// Columns of the reader's schema.
+    pub rows: RecordBatch,
+    /// Positions in the file.
+    pub positions: Vec<u64>,
+    /// `_row_id`, null where there is none (LINEAGE-5).
+    pub row_ids: Int64Array,
+    /// `_last_updated_sequence_number`.
+    pub last_updated: Int64Array,
+}
+
+/// Deletes of one side of a file, loaded.
+#[derive(Debug, Default)]
+struct Loaded {
+    positions: Option<DeletionVector>,
+    equality: Vec<EqualityDeletes>,
+}
+
+/// A file difference whose deletes are loaded and whose candidate rows are known.
+#[derive(Debug)]
+pub struct Prepared {
+    before: Option<Arc<ManifestEntry>>,
+    after: Option<Arc<ManifestEntry>>,
+    before_deletes: Loaded,
+    after_deletes: Loaded,
+    /// Rows that may have changed.
+    pub candidates: DeletionVector,
+    /// Whether a row may have gone.
+    pub may_delete: bool,
+    /// Whether a row may have come.
+    pub may_insert: bool,
+}
+
+impl Prepared {
+    /// The data file.
+    pub fn file(&self) -> Option<&DataFile> {
+        self.after
+            .as_ref()
+            .or(self.before.as_ref())
+            .map(|e| &e.file)
+    }
+
+    /// Whether the whole file was added or removed.
+    pub fn is_whole(&self) -> bool {
+        self.before.is_none() || self.after.is_none()
+    }
+
+    /// Whether its rows have row ids (LINEAGE-5).
+    pub fn has_lineage(&self) -> bool {
+        [&self.before, &self.after]
+            .into_iter()
+            .flatten()
+            .all(|e| e.file.first_row_id.is_some())
+    }
+}
+
+/// Says which row groups may hold rows of interest.
+pub trait RowGroupFilter: Send + Sync {
+    /// Whether the row group may.
+    fn may_match(&self, group: &RowGroupMetaData) -> bool;
+}
+
+/// Reads changed rows with a schema and a filter.
+#[derive(Clone)]
+pub struct RowReader {
+    io: FileIo,
+    metadata: Arc<Metadata>,
+    schema: Arc<Schema>,
+    arrow: SchemaRef,
+    filter: Option<Arc<dyn PhysicalExpr>>,
+    groups: Option<Arc<dyn RowGroupFilter>>,
+}
+
+impl RowReader {
+    /// A reader of `schema`, whose Arrow form is `arrow`; `filter` is over those columns.
+    pub fn new(
+        io: FileIo,
+        metadata: Arc<Metadata>,
+        schema: Arc<Schema>,
+        arrow: SchemaRef,
+        filter: Option<Arc<dyn PhysicalExpr>>,
+    ) -> Self {
+        Self {
+            io,
+            metadata,
+            schema,
+            arrow,
+            filter,
+            groups: None,
+        }
+    }
+
+    /// Leaves out row groups that hold nothing of interest.
+    #[must_use]
+    pub fn row_groups(mut self, filter: Arc<dyn RowGroupFilter>) -> Self {
+        self.groups = Some(filter);
+        self
+    }
+
+    /// The same without columns and filter: positions and lineage only.
+    #[must_use]
+    pub fn lineage_only(&self) -> Result<Self> {
+        Ok(Self {
+            schema: Arc::new(Schema::builder().build()?),
+            arrow: Arc::new(arrow::datatypes::Schema::empty()),
+            filter: None,
+            groups: None,
+            ..self.clone()
+        })
+    }
+
+    /// Loads the deletes of a difference and finds the rows that may have changed.
+    pub async fn prepare(&self, diff: &FileDiff, loader: &DeleteLoader) -> Result<Prepared> {
+        let load = async |side: &Option<Side>| -> Result<Loaded> {
+            let Some(s) = side else {
+                return Ok(Loaded::default());
+            };
+            let (positions, equality) = futures::try_join!(
+                loader.positions(&s.entry.file, &s.deletes),
+                loader.equality(&s.deletes)
+            )?;
+            Ok(Loaded {
+                positions,
+                equality,
+            })
+        };
+        let (before_deletes, after_deletes) =
+            futures::try_join!(load(&diff.before), load(&diff.after))?;
+        let file = diff.file();
+        let rows = u64::try_from(file.record_count).map_err(|_| {
+            Error::malformed(format!("record_count is {}", file.record_count))
+                .at(&file.path)
+                .clause("MAN-30")
+        })?;
+        let (mut may_delete, mut may_insert) = (diff.before.is_some(), diff.after.is_some());
+        let candidates = if let (Some(before), Some(after)) = (&diff.before, &diff.after) {
+            let none = DeletionVector::new();
+            let b = before_deletes.positions.as_ref().unwrap_or(&none);
+            let a = after_deletes.positions.as_ref().unwrap_or(&none);
+            let (gone, back) = (a.difference(b), b.difference(a));
+            if !back.is_empty() {
+                // legal only as a rollback (CDC-21); the rows count as inserted
+                tracing::warn!("{} rows of {} came back to life", back.len(), file.path);
+            }
+            may_delete = !gone.is_empty();
+            may_insert = !back.is_empty();
+            let mut all = gone;
+            all.union_with(&back);
+            if !diff.equality.is_empty() {
+                let hit = self.hit_by(file, after, &diff.equality, loader).await?;
+                let added = diff.equality.iter().any(|d| {
+                    after
+                        .deletes
+                        .equality
+                        .iter()
+                        .any(|e| e.file.key() == d.file.key())
+                });
+                let removed = diff.equality.iter().any(|d| {
+                    before
+                        .deletes
+                        .equality
+                        .iter()
+                        .any(|e| e.file.key() == d.file.key())
+                });
+                may_delete |= added && !hit.is_empty();
+                may_insert |= removed && !hit.is_empty();
+                all.union_with(&hit);
+            }
+            all
+        } else {
+            let dead = before_deletes
+                .positions
+                .as_ref()
+                .or(after_deletes.positions.as_ref());
+            let mut all = DeletionVector::new();
+            all.insert_range(0..rows)?;
+            match dead {
+                Some(d) => all.difference(d),
+                None => all,
+            }
+        };
+        Ok(Prepared {
+            before: diff.before.as_ref().map(|s| s.entry.clone()),
+            after: diff.after.as_ref().map(|s| s.entry.clone()),
+            before_deletes,
+            after_deletes,
+            candidates,
+            may_delete,
+            may_insert,
+        })
+    }
+
+    /// Positions of rows that some of the equality deletes match; reads the equality columns only.
+    async fn hit_by(
+        &self,
+        file: &DataFile,
+        side: &Side,
+        deletes: &[Arc<ManifestEntry>],
+        loader: &DeleteLoader,
+    ) -> Result<DeletionVector> {
+        let sets = loader
+            .equality(&Deletes {
+                equality: deletes.to_vec(),
+                ..Default::default()
+            })
+            .await?;
+        let mut hit = DeletionVector::new();
+        let mut all = DeletionVector::new();
+        all.insert_range(0..u64::try_from(file.record_count).unwrap_or(0))?;
+        let narrow = self.lineage_only()?;
+        let opened = narrow.open(&side.entry, &sets, &all, false).await?;
+        let (mut stream, mut at) = (opened.stream, 0u64);
+        while let Some(batch) = stream
+            .try_next()
+            .await
+            .map_err(|e| Error::from(e).at(&file.path))?
+        {
+            for set in &sets {
+                let keep = set.keep(&batch)?;
+                for i in (0..keep.len()).filter(|i| !keep.value(*i)) {
+                    hit.try_insert(at + i as u64)?;
+                }
+            }
+            at += batch.num_rows() as u64;
+        }
+        Ok(hit)
+    }
+
+    /// The changed rows of a prepared difference, among `only` (all candidates when `None`).
+    pub async fn read(
+        &self,
+        p: Arc<Prepared>,
+        only: Option<DeletionVector>,
+    ) -> Result<BoxStream<'static, Result<Changed>>> {
+        let Some(entry) = p.after.clone().or_else(|| p.before.clone()) else {
+            return Err(Error::internal("a file difference without a file"));
+        };
+        let selected = only.as_ref().unwrap_or(&p.candidates);
+        if selected.is_empty() {
+            return Ok(futures::stream::empty().boxed());
+        }
+        let sets: Vec<&EqualityDeletes> = p
+            .before_deletes
+            .equality
+            .iter()
+            .chain(&p.after_deletes.equality)
+            .collect();
+        let place = entry.file.path.clone();
+        let opened = self
+            .open(&entry, sets, selected, true)
+            .await
+            .map_err(|e| e.at(&place))?;
+        let mut positions = Positions(opened.positions.into());
+        let (adapter, filter) = (opened.adapter, self.filter.clone());
+        Ok(opened
+            .stream
+            .map_err(move |e| Error::from(e).at(&place))
+            .map(move |batch| {
+                let batch = batch?;
+                let at = positions.next(batch.num_rows());
+                split(&p, &batch, &adapter, at, filter.as_deref())
+                    .map_err(|e| e.at(&entry.file.path))
+            })
+            .map_ok(|parts| futures::stream::iter(parts.into_iter().map(Ok)))
+            .try_flatten()
+            .boxed())
+    }
+
+    async fn open<'a>(
+        &self,
+        entry: &ManifestEntry,
+        sets: impl IntoIterator<Item = &'a EqualityDeletes>,
+        selected: &DeletionVector,
+        lineage: bool,
+    ) -> Result<Opened> {
+        let file = &entry.file;
+        if file.format != FileFormat::Parquet {
+            return Err(Error::unsupported(format!(
+                "{} data files can't be read; allowed: PARQUET",
+                file.format.as_str()
+            )));
+        }
+        if file.key_metadata.is_some() {
+            return Err(Error::unsupported("encrypted data files can't be read"));
+        }
+        let (store, _, path) = self.io.resolve(&file.path)?;
+        let size = u64::try_from(file.file_size)
+            .map_err(|_| Error::malformed("negative file_size_in_bytes"))?;
+        let mut reader = ParquetObjectReader::new(store, path).with_file_size(size);
+        let whole = selected.len() == u64::try_from(file.record_count).unwrap_or(0);
+        let policy = if whole {
+            PageIndexPolicy::Skip
+        } else {
+            PageIndexPolicy::Optional
+        };
+        let options = || {
+            ArrowReaderOptions::new()
+                .with_skip_arrow_metadata(true)
+                .with_offset_index_policy(policy)
+        };
+        let metadata = ArrowReaderMetadata::load_async(&mut reader, options()).await?;
+        let rows = metadata.metadata().file_metadata().num_rows();
+        if rows != file.record_count {
+            return Err(Error::malformed(format!(
+                "file has {rows} rows but its manifest entry says {}",
+                file.record_count
+            ))
+            .clause("MAN-30"));
+        }
+        let file_schema = metadata.schema().clone();
+        let adapter = BatchAdapter::try_new(
+            &file_schema,
+            &self.schema,
+            &self.arrow,
+            &self.metadata,
+            entry,
+        )?;
+        let mut roots = adapter.roots().to_vec();
+        if lineage {
+            roots.extend(root_of(&file_schema, ROW_ID_FIELD_ID));
+            roots.extend(root_of(&file_schema, LAST_UPDATED_FIELD_ID));
+        }
+        for s in sets {
+            roots.extend(s.ids().iter().filter_map(|id| root_of(&file_schema, *id)));
+        }
+        let mask = ProjectionMask::roots(metadata.parquet_schema(), roots);
+        // whole row groups without a selected row are not touched
+        let mut groups = Vec::new();
+        let mut ranges: Vec<Range<usize>> = Vec::new();
+        let mut positions: Vec<Range<u64>> = Vec::new();
+        let (mut start, mut taken) = (0u64, 0usize);
+        let mut runs = selected.ranges().peekable();
+        for (i, g) in metadata.metadata().row_groups().iter().enumerate() {
+            let end = start + u64::try_from(g.num_rows()).unwrap_or(0);
+            let before = ranges.len();
+            let wanted = self.groups.as_ref().is_none_or(|f| f.may_match(g));
+            while let Some(r) = runs.peek() {
+                if r.start >= end {
+                    break;
+                }
+                let (from, to) = (r.start.max(start), r.end.min(end));
+                if from < to && wanted {
+                    positions.push(from..to);
+                    ranges.push(taken + (from - start) as usize..taken + (to - start) as usize);
+                }
+                if r.end > end {
+                    break;
+                }
+                runs.next();
+            }
+            if ranges.len() > before {
+                groups.push(i);
+                taken += (end - start) as usize;
+            }
+            start = end;
+        }
+        let mut builder = ParquetRecordBatchStreamBuilder::new_with_metadata(reader, metadata)
+            .with_batch_size(BATCH_ROWS)
+            .with_projection(mask)
+            .with_row_groups(groups);
+        if !whole {
+            builder = builder.with_row_selection(RowSelection::from_consecutive_ranges(
+                ranges.into_iter(),
+                taken,
+            ));
+        }
+        Ok(Opened {
+            stream: builder.build()?.boxed(),
+            positions,
+            adapter,
+        })
+    }
+}
+
+struct Opened {
+    stream: BoxStream<'static, std::result::Result<RecordBatch, parquet::errors::ParquetError>>,
+    positions: Vec<Range<u64>>,
+    adapter: BatchAdapter,
+}
+
+struct Positions(std::collections::VecDeque<Range<u64>>);
+
+impl Positions {
+    fn next(&mut self, n: usize) -> Vec<u64> {
+        let mut out = Vec::with_capacity(n);
+        while out.len() < n {
+            let Some(front) = self.0.front_mut() else {
+                break;
+            };
+            let take = (n - out.len()).min((front.end - front.start) as usize) as u64;
+            out.extend(front.start..front.start + take);
+            front.start += take;
+            if front.start == front.end {
+                self.0.pop_front();
+            }
+        }
+        out
+    }
+}
+
+/// Index of the top-level column that is, or holds, a field id.
+fn root_of(schema: &SchemaRef, id: i32) -> Option<usize> {
+    fn holds(f: &FieldRef, id: i32) -> bool {
+        field_id(f) == Some(id)
+            || matches!(f.data_type(), DataType::Struct(fs) if fs.iter().any(|f| holds(f, id)))
+    }
+    schema.fields().iter().position(|f| holds(f, id))
+}
+
+/// Whether each row is live on one side.
+fn alive(
+    deletes: &Loaded,
+    exists: bool,
+    batch: &RecordBatch,
+    positions: &[u64],
+) -> Result<Vec<bool>> {
+    if !exists {
+        return Ok(vec![false; positions.len()]);
+    }
+    let mut out: Vec<bool> = match &deletes.positions {
+        Some(dv) => positions.iter().map(|p| !dv.contains(*p)).collect(),
+        None => vec![true; positions.len()],
+    };
+    for set in &deletes.equality {
+        let keep = set.keep(batch)?;
+        for (o, i) in out.iter_mut().zip(0..) {
+            *o &= keep.value(i);
+        }
+    }
+    Ok(out)
+}
+
+fn split(
+    p: &Prepared,
+    batch: &RecordBatch,
+    adapter: &BatchAdapter,
+    positions: Vec<u64>,
+    filter: Option<&dyn PhysicalExpr>,
+) -> Result<Vec<Changed>> {
+    if positions.len() != batch.num_rows() {
+        return Err(Error::internal(
+            "the reader gave other rows than were selected",
+        ));
+    }
+    let before = alive(&p.before_deletes, p.before.is_some(), batch, &positions)?;
+    let after = alive(&p.after_deletes, p.after.is_some(), batch, &positions)?;
+    let table = adapter.adapt(batch)?;
+    let passes = match filter {
+        Some(f) => {
+            let v = f.evaluate(&table)?.into_array(table.num_rows())?;
+            let v = v.as_boolean_opt().ok_or_else(|| {
+                Error::invalid(format!(
+                    "the filter gives {}, not true or false",
+                    v.data_type()
+                ))
+            })?;
+            v.iter().map(|b| b == Some(true)).collect()
+        }
+        None => vec![true; positions.len()],
+    };
+    let mut out = Vec::new();
+    for (kind, live, other, entry) in [
+        (Kind::Delete, &before, &after, &p.before),
+        (Kind::Insert, &after, &before, &p.after),
+    ] {
+        let Some(entry) = entry else { continue };
+        let mask: BooleanArray = (0..positions.len())
+            .map(|i| Some(live[i] && !other[i] && passes[i]))
+            .collect();
+        if mask.true_count() == 0 {
+            continue;
+        }
+        let picked: Vec<usize> = (0..positions.len()).filter(|i| mask.value(*i)).collect();
+        let stored = |id: i32| -> Result<Option<Int64Array>> {
+            let Some(i) = root_of(batch.schema_ref(), id) else {
+                return Ok(None);
+            };
+            let c = batch
+                .column(i)
+                .as_primitive_opt::<Int64Type>()
+                .ok_or_else(|| {
+                    Error::malformed(format!(
+                        "lineage column has type {}; long is required",
+                        batch.column(i).data_type()
+                    ))
+                    .clause("LINEAGE-18")
+                })?;
+            Ok(Some(c.clone()))
+        };
+        // LINEAGE-4, LINEAGE-5
+        let (ids, updated) = (stored(ROW_ID_FIELD_ID)?, stored(LAST_UPDATED_FIELD_ID)?);
+        let value = |c: &Option<Int64Array>, i: usize| {
+            c.as_ref().filter(|c| c.is_valid(i)).map(|c| c.value(i))
+        };
+        let (first, sequence) = (entry.file.first_row_id, entry.sequence_number);
+        let row_ids = picked
+            .iter()
+            .map(|i| first.map(|f| value(&ids, *i).unwrap_or(f + positions[*i] as i64)))
+            .collect();
+        let last_updated = picked
+            .iter()
+            .map(|i| {
+                first
+                    .and(sequence)
+                    .map(|s| value(&updated, *i).unwrap_or(s))
+            })
+            .collect();
+        out.push(Changed {
+            kind,
+            rows: filter_record_batch(&table, &mask)?,
+            positions: picked.iter().map(|i| positions[*i]).collect(),
+            row_ids,
+            last_updated,
+        });
+    }
+    Ok(out)
+}

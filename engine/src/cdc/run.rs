@@ -1,0 +1,385 @@
+//! The work of a changelog scan: unit by unit, in as many passes as memory asks for.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray,
+    UInt32Array,
+};
+use arrow::compute::{interleave_record_batch, take, take_record_batch};
+use arrow::datatypes::SchemaRef;
+use datafusion::error::DataFusionError;
+use futures::{StreamExt, TryStreamExt};
+use iceberg::spec::SnapshotRef;
+use tokio::sync::mpsc::Sender;
+
+use super::changelog::MetaColumns;
+use super::columns::prune;
+use super::diff::DiffPlanner;
+use super::range::Step;
+use super::reader::{Changed, Kind, Prepared, RowReader};
+use super::resolve::{ChangeType, Collected, Encoder, Pairing, resolve, row_hash};
+use crate::deletes::DeleteLoader;
+use crate::dv::DeletionVector;
+use crate::expr::FilePruner;
+use crate::{Error, Result, Table};
+
+/// Rows of an output batch at most.
+const OUTPUT_ROWS: usize = 8192;
+/// Files whose deletes are loaded at a time.
+const PREPARE_CONCURRENCY: usize = 8;
+/// Row ids that the search for carried-over rows holds at a time.
+const LINEAGE_ROWS: usize = 4_000_000;
+
+/// Output of a scan; closed when nobody reads any more.
+type Output = Sender<std::result::Result<RecordBatch, DataFusionError>>;
+
+/// A checked changelog scan.
+pub(super) struct Run {
+    pub(super) table: Table,
+    pub(super) steps: Vec<Step>,
+    pub(super) pruner: Arc<FilePruner>,
+    pub(super) reader: RowReader,
+    /// Columns that are compared: output columns, then key columns.
+    pub(super) values: SchemaRef,
+    pub(super) keys: usize,
+    /// Number of output columns.
+    pub(super) outputs: usize,
+    pub(super) schema: SchemaRef,
+    pub(super) pairing: Pairing,
+    pub(super) net: bool,
+    pub(super) raw: bool,
+    pub(super) meta: MetaColumns,
+    pub(super) memory: usize,
+}
+
+/// A changed file of a snapshot, with the rows of it that are still in question.
+struct Source {
+    ordinal: u32,
+    prepared: Arc<Prepared>,
+    /// Candidates that are no carry-overs; `None` = all.
+    only: Option<DeletionVector>,
+}
+
+impl Source {
+    fn rows(&self) -> u64 {
+        self.only
+            .as_ref()
+            .unwrap_or(&self.prepared.candidates)
+            .len()
+    }
+}
+
+impl Run {
+    /// Sends all changes.
+    pub(super) async fn all(&self, tx: Output) -> Result<()> {
+        let mut planner = DiffPlanner::new(self.table.clone(), self.pruner.clone());
+        let mut unit = Vec::new();
+        for (ordinal, step) in self.steps.iter().enumerate() {
+            let ordinal = u32::try_from(ordinal)
+                .map_err(|_| Error::invalid("more snapshots than fit an ordinal"))?;
+            let mut sources = self.sources(&mut planner, step, ordinal).await?;
+            if self.net {
+                unit.append(&mut sources);
+            } else {
+                self.unit(sources, &tx).await?;
+            }
+            if tx.is_closed() {
+                return Ok(());
+            }
+        }
+        if self.net {
+            self.unit(unit, &tx).await?;
+        }
+        Ok(())
+    }
+
+    /// The changed files of a snapshot, without rows that copy-on-write only moved as far as lineage tells.
+    async fn sources(
+        &self,
+        planner: &mut DiffPlanner,
+        step: &Step,
+        ordinal: u32,
+    ) -> Result<Vec<Source>> {
+        let diffs = planner.plan(step).await?;
+        // deletes are cached for one snapshot: a longer life would hold every delete file of the range
+        let loader = DeleteLoader::new(self.table.io().clone(), self.table.metadata().clone());
+        let prepared: Vec<Prepared> = futures::stream::iter(diffs)
+            .map(|d| {
+                let loader = &loader;
+                async move { self.reader.prepare(&d, loader).await }
+            })
+            .buffered(PREPARE_CONCURRENCY)
+            .try_collect()
+            .await?;
+        let mut sources: Vec<Source> = prepared
+            .into_iter()
+            .filter(|p| !p.candidates.is_empty())
+            .map(|p| Source {
+                ordinal,
+                prepared: Arc::new(p),
+                only: None,
+            })
+            .collect();
+        if !self.raw {
+            self.drop_carried_over(&mut sources).await?;
+        }
+        Ok(sources)
+    }
+
+    /// A row of a removed file that is in an added file with the same `_row_id` and `_last_updated_sequence_number` was only
+    /// moved (CDC-25, LINEAGE-12). Only the lineage columns are read for this.
+    async fn drop_carried_over(&self, sources: &mut [Source]) -> Result<()> {
+        let pick = |removed: bool, sources: &[Source]| -> Vec<usize> {
+            (0..sources.len())
+                .filter(|i| {
+                    let p = &sources[*i].prepared;
+                    p.is_whole() && p.has_lineage() && p.may_delete == removed
+                })
+                .collect()
+        };
+        let (removed, added) = (pick(true, sources), pick(false, sources));
+        if removed.is_empty() || added.is_empty() {
+            return Ok(());
+        }
+        let reader = self.reader.lineage_only()?;
+        let rows: u64 = removed.iter().map(|i| sources[*i].rows()).sum();
+        let passes = usize::try_from(rows)
+            .unwrap_or(usize::MAX)
+            .div_ceil(LINEAGE_ROWS)
+            .max(1) as i64;
+        let mut moved: HashMap<usize, DeletionVector> = HashMap::new();
+        for pass in 0..passes {
+            let mut old: HashMap<i64, (i64, u32, u64)> = HashMap::new();
+            for i in &removed {
+                let mut stream = reader.read(sources[*i].prepared.clone(), None).await?;
+                while let Some(c) = stream.try_next().await? {
+                    for (n, pos) in c.positions.iter().enumerate() {
+                        if c.row_ids.is_valid(n)
+                            && c.last_updated.is_valid(n)
+                            && c.row_ids.value(n) % passes == pass
+                        {
+                            old.insert(
+                                c.row_ids.value(n),
+                                (c.last_updated.value(n), *i as u32, *pos),
+                            );
+                        }
+                    }
+                }
+            }
+            for i in &added {
+                let mut stream = reader.read(sources[*i].prepared.clone(), None).await?;
+                while let Some(c) = stream.try_next().await? {
+                    for (n, pos) in c.positions.iter().enumerate() {
+                        if !c.row_ids.is_valid(n) || !c.last_updated.is_valid(n) {
+                            continue;
+                        }
+                        let id = c.row_ids.value(n);
+                        if let Some((updated, from, at)) = old.get(&id).copied()
+                            && updated == c.last_updated.value(n)
+                        {
+                            old.remove(&id);
+                            moved.entry(from as usize).or_default().try_insert(at)?;
+                            moved.entry(*i).or_default().try_insert(*pos)?;
+                        }
+                    }
+                }
+            }
+        }
+        for (i, rows) in moved {
+            sources[i].only = Some(sources[i].prepared.candidates.difference(&rows));
+        }
+        Ok(())
+    }
+
+    /// Resolves and sends the changes of a unit: a snapshot, or the whole range for net changes.
+    async fn unit(&self, sources: Vec<Source>, tx: &Output) -> Result<()> {
+        let deletes = sources.iter().any(|s| s.prepared.may_delete);
+        let inserts = sources.iter().any(|s| s.prepared.may_insert);
+        // one kind of rows alone has nothing to be matched with
+        if self.raw || !(deletes && inserts) {
+            for s in &sources {
+                let mut stream = self.reader.read(s.prepared.clone(), s.only.clone()).await?;
+                while let Some(c) = stream.try_next().await? {
+                    let n = c.rows.num_rows();
+                    let change = if c.kind == Kind::Delete {
+                        ChangeType::Delete
+                    } else {
+                        ChangeType::Insert
+                    };
+                    let values = self.shape(&c.rows)?;
+                    let batch = self.finish(
+                        &values,
+                        &vec![change; n],
+                        &vec![s.ordinal; n],
+                        Arc::new(c.row_ids),
+                    )?;
+                    if !send(tx, batch).await {
+                        return Ok(());
+                    }
+                }
+            }
+            return Ok(());
+        }
+        let passes = self.passes(&sources);
+        for pass in 0..passes {
+            let mut batches: Vec<Collected> = Vec::new();
+            for s in &sources {
+                let mut stream = self.reader.read(s.prepared.clone(), s.only.clone()).await?;
+                while let Some(c) = stream.try_next().await? {
+                    if let Some(c) = self.collect(c, s.ordinal, pass, passes)? {
+                        batches.push(c);
+                    }
+                }
+            }
+            let resolved = resolve(&batches, self.keys, self.pairing)?;
+            let rows: Vec<&RecordBatch> = batches.iter().map(|b| &b.rows).collect();
+            for chunk in resolved.chunks(OUTPUT_ROWS) {
+                let at: Vec<(usize, usize)> = chunk.iter().map(|r| r.at).collect();
+                let values = interleave_record_batch(&rows, &at)?;
+                let ids: Int64Array = at
+                    .iter()
+                    .map(|(b, r)| {
+                        batches[*b]
+                            .row_ids
+                            .is_valid(*r)
+                            .then(|| batches[*b].row_ids.value(*r))
+                    })
+                    .collect();
+                let changes: Vec<ChangeType> = chunk.iter().map(|r| r.change).collect();
+                let ordinals: Vec<u32> = chunk.iter().map(|r| r.ordinal).collect();
+                if !send(
+                    tx,
+                    self.finish(&values, &changes, &ordinals, Arc::new(ids))?,
+                )
+                .await
+                {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Passes over the files so that the rows of one pass fit the memory.
+    fn passes(&self, sources: &[Source]) -> u64 {
+        let bytes: f64 = sources
+            .iter()
+            .filter_map(|s| {
+                let f = s.prepared.file()?;
+                // decoded rows and their encoded twins are several times what is stored
+                let per_row = f.file_size as f64 / f.record_count.max(1) as f64 * 6.0 + 128.0;
+                Some(s.rows() as f64 * per_row)
+            })
+            .sum();
+        ((bytes / self.memory as f64).ceil() as u64).clamp(1, 1 << 16)
+    }
+
+    /// The rows that this pass takes: rows that may be matched with each other fall into the same pass.
+    fn collect(
+        &self,
+        c: Changed,
+        ordinal: u32,
+        pass: u64,
+        passes: u64,
+    ) -> Result<Option<Collected>> {
+        let rows = self.shape(&c.rows)?;
+        if passes == 1 {
+            return Ok(Some(Collected {
+                rows,
+                kind: c.kind,
+                ordinal,
+                row_ids: c.row_ids,
+            }));
+        }
+        let from = match self.pairing {
+            Pairing::Key => rows.num_columns() - self.keys,
+            _ => 0,
+        };
+        let columns = &rows.columns()[from..];
+        let encoded = Encoder::new(columns.iter().map(|c| c.data_type()))?.encode(columns)?;
+        let mine: Vec<u32> = (0..rows.num_rows())
+            .filter(|i| {
+                let hash = match self.pairing {
+                    Pairing::RowId if c.row_ids.is_valid(*i) => c.row_ids.value(*i) as u64,
+                    _ => row_hash(encoded.row(*i)),
+                };
+                hash % passes == pass
+            })
+            .filter_map(|i| u32::try_from(i).ok())
+            .collect();
+        if mine.is_empty() {
+            return Ok(None);
+        }
+        let mine = UInt32Array::from(mine);
+        let row_ids = take(&c.row_ids, &mine, None)?;
+        let row_ids =
+            arrow::array::AsArray::as_primitive::<arrow::datatypes::Int64Type>(&row_ids).clone();
+        Ok(Some(Collected {
+            rows: take_record_batch(&rows, &mine)?,
+            kind: c.kind,
+            ordinal,
+            row_ids,
+        }))
+    }
+
+    /// Read columns as output columns and key columns.
+    fn shape(&self, read: &RecordBatch) -> Result<RecordBatch> {
+        let columns = self
+            .values
+            .fields()
+            .iter()
+            .map(|f| {
+                let c = read
+                    .column_by_name(f.name())
+                    .ok_or_else(|| Error::internal(format!("column {} was not read", f.name())))?;
+                prune(c, f)
+            })
+            .collect::<Result<Vec<_>>>()?;
+        Ok(RecordBatch::try_new(self.values.clone(), columns)?)
+    }
+
+    /// Output columns of `values` with the metadata columns.
+    fn finish(
+        &self,
+        values: &RecordBatch,
+        changes: &[ChangeType],
+        ordinals: &[u32],
+        row_ids: ArrayRef,
+    ) -> Result<RecordBatch> {
+        let mut columns: Vec<ArrayRef> = values.columns()[..self.outputs].to_vec();
+        if self.meta != MetaColumns::None {
+            columns.push(Arc::new(StringArray::from_iter_values(
+                changes.iter().map(|c| c.as_str()),
+            )));
+        }
+        if matches!(self.meta, MetaColumns::Spark | MetaColumns::All) {
+            let snapshot = |o: &u32| -> &SnapshotRef { &self.steps[*o as usize].snapshot };
+            columns.push(Arc::new(Int32Array::from_iter_values(
+                ordinals.iter().map(|o| *o as i32),
+            )));
+            columns.push(Arc::new(Int64Array::from_iter_values(
+                ordinals.iter().map(|o| snapshot(o).snapshot_id()),
+            )));
+            if self.meta == MetaColumns::All {
+                columns.push(Arc::new(Int64Array::from_iter_values(
+                    ordinals.iter().map(|o| snapshot(o).sequence_number()),
+                )));
+                columns.push(Arc::new(
+                    TimestampMicrosecondArray::from_iter_values(
+                        ordinals.iter().map(|o| snapshot(o).timestamp_ms() * 1000),
+                    )
+                    .with_timezone("UTC"),
+                ));
+                columns.push(row_ids);
+            }
+        }
+        Ok(RecordBatch::try_new(self.schema.clone(), columns)?)
+    }
+}
+
+/// Sends a batch; false when nobody listens any more.
+async fn send(tx: &Output, batch: RecordBatch) -> bool {
+    batch.num_rows() == 0 || tx.send(Ok(batch)).await.is_ok()
+}

@@ -12,6 +12,7 @@ mod insert;
 mod merge;
 mod mor;
 mod rows;
+mod store;
 mod template;
 mod update;
 mod values;

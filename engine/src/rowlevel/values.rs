@@ -6,6 +6,7 @@ use datafusion::logical_expr::{Expr as DfExpr, ExprSchemable, LogicalPlan, Logic
 use datafusion::sql::sqlparser::ast::Expr;
 use iceberg::spec::{Literal, NestedFieldRef, PrimitiveLiteral, PrimitiveType, Type};
 
+use super::store::store;
 use super::template::quoted;
 use super::{Assignment, Target};
 use crate::types::arrow_schema;
@@ -175,7 +176,11 @@ pub fn cast_to_target(plan: LogicalPlan, head: usize, target: &Target, lineage: 
             return Err(Error::invalid(format!("a value of type {from} can't be written to column {name} of type {ty}"))
                 .at(target.table.ident()));
         }
-        let e = if from == *ty { e } else { cast(e, ty.clone()) };
+        let e = match (&from, ty) {
+            (from, ty) if from == ty => e,
+            (_, DataType::Struct(_) | DataType::List(_) | DataType::Map(..)) => store(e, ty),
+            _ => cast(e, ty.clone()),
+        };
         exprs.push(e.alias(name));
     }
     Ok(LogicalPlanBuilder::from(plan).project(exprs)?.build()?)

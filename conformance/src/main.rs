@@ -37,8 +37,30 @@ enum Command {
     Report(cli::report::ReportArgs),
 }
 
-#[tokio::main]
-async fn main() -> ExitCode {
+/// Stack of the thread that parses and plans: statements nest, and unoptimised frames are large.
+const STACK: usize = 64 << 20;
+
+fn main() -> ExitCode {
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().thread_stack_size(STACK / 4).build() {
+        Ok(runtime) => runtime,
+        Err(e) => {
+            eprintln!("floe: cannot start: {e}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let main = std::thread::Builder::new().stack_size(STACK).spawn(move || runtime.block_on(run()));
+    match main.map(std::thread::JoinHandle::join) {
+        Ok(Ok(code)) => code,
+        // the panic has said why
+        Ok(Err(_)) => ExitCode::FAILURE,
+        Err(e) => {
+            eprintln!("floe: cannot start: {e}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run() -> ExitCode {
     // RUST_LOG holds one level (`info`); warnings and errors unless it is set
     let level = std::env::var("RUST_LOG").ok().and_then(|l| l.parse().ok()).unwrap_or(tracing::Level::WARN);
     tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).init();

@@ -234,7 +234,7 @@ async fn version_2_refuses_version_3_types_and_defaults() {
             "id|int|NULL",
             "v|variant|NULL",
             "u|void|NULL",
-            "g|geometry|NULL",
+            "g|geometry(OGC:CRS84)|NULL",
             "ns|timestamp_ns|NULL"
         ]
     );

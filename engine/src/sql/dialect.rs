@@ -159,7 +159,52 @@ pub fn tokenize(text: &str) -> crate::Result<Vec<TokenWithSpan>> {
         }
         i += 1;
     }
+    check_depth(&out)?;
     Ok(time_travel(out))
+}
+
+/// Prefix operators in a row that are read.
+const PREFIXES: usize = 50;
+/// UNION, EXCEPT and INTERSECT of one statement.
+const SET_OPERATIONS: usize = 500;
+/// AND and OR of one statement.
+const CONNECTIVES: usize = 10_000;
+
+/// Refuses text whose tree is so deep that walking it would exhaust the stack; the parser guards brackets itself.
+fn check_depth(tokens: &[TokenWithSpan]) -> crate::Result<()> {
+    let (mut run, mut sets, mut connectives) = (0, 0, 0);
+    for t in tokens {
+        let word = match &t.token {
+            Token::Word(w) if w.quote_style.is_none() => w.value.to_ascii_uppercase(),
+            _ => String::new(),
+        };
+        let prefix = word == "NOT"
+            || matches!(
+                t.token,
+                Token::Minus | Token::Plus | Token::Tilde | Token::ExclamationMark
+            );
+        run = if prefix { run + 1 } else { 0 };
+        sets += usize::from(matches!(
+            word.as_str(),
+            "UNION" | "EXCEPT" | "INTERSECT" | "MINUS"
+        ));
+        connectives += usize::from(matches!(word.as_str(), "AND" | "OR"));
+        let what = if run > PREFIXES {
+            format!("more than {PREFIXES} prefix operators in a row")
+        } else if sets > SET_OPERATIONS {
+            format!("more than {SET_OPERATIONS} set operations")
+        } else if connectives > CONNECTIVES {
+            format!("more than {CONNECTIVES} ANDs and ORs; IN (…) takes any number of values")
+        } else {
+            continue;
+        };
+        let at = t.span.start;
+        return Err(Error::invalid(format!(
+            "the statement has {what} at line {}, column {}",
+            at.line, at.column
+        )));
+    }
+    Ok(())
 }
 
 fn number_type(suffix: &str) -> Option<&'static str> {

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use iceberg::spec::{
-    FormatVersion, ListType, MapType, NestedField, NestedFieldRef, PrimitiveType, Schema,
+    FormatVersion, ListType, Literal, MapType, NestedField, NestedFieldRef, PrimitiveLiteral, PrimitiveType, Schema,
     StructType, Transform, Type,
 };
 
@@ -337,7 +337,12 @@ pub(super) fn change(
     }
     let mut new = field.as_ref().clone();
     match change {
-        ColumnChange::Type(to) => new.field_type = Box::new(promote(m, &field, to, &name)?),
+        ColumnChange::Type(to) => {
+            let ty = promote(m, &field, to, &name)?;
+            new.initial_default = promoted_default(field.initial_default.as_ref(), &ty);
+            new.write_default = promoted_default(field.write_default.as_ref(), &ty);
+            new.field_type = Box::new(ty);
+        }
         ColumnChange::Comment(text) => new.doc = Some(text.clone()),
         ColumnChange::DropNotNull => {
             if schema.identifier_field_ids().any(|id| id == field.id) {
@@ -438,6 +443,24 @@ fn promote(
         _ => false,
     };
     if allowed { Ok(new) } else { refuse() }
+}
+
+/// A default as a value of the column's new type (DEFV-1).
+fn promoted_default(value: Option<&Literal>, to: &Type) -> Option<Literal> {
+    use PrimitiveLiteral as L;
+    let day_micros = 86_400_000_000i64;
+    let promoted = match (value?, to) {
+        (Literal::Primitive(L::Int(n)), Type::Primitive(PrimitiveType::Long)) => L::Long(i64::from(*n)),
+        (Literal::Primitive(L::Float(f)), Type::Primitive(PrimitiveType::Double)) => L::Double(f64::from(f.0).into()),
+        (Literal::Primitive(L::Int(days)), Type::Primitive(PrimitiveType::Timestamp)) => {
+            L::Long(i64::from(*days) * day_micros)
+        }
+        (Literal::Primitive(L::Int(days)), Type::Primitive(PrimitiveType::TimestampNs)) => {
+            L::Long(i64::from(*days).checked_mul(day_micros * 1000)?)
+        }
+        (other, _) => return Some(other.clone()),
+    };
+    Some(Literal::Primitive(promoted))
 }
 
 /// `SET IDENTIFIER FIELDS`.

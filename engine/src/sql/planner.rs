@@ -47,6 +47,7 @@ pub fn config() -> SessionConfig {
 
 /// A DataFusion session that reads Spark's types, operators, functions and `range`.
 pub fn context(config: SessionConfig, runtime: Arc<RuntimeEnv>) -> SessionContext {
+    super::parser::stack();
     let mut builder = SessionStateBuilder::new()
         .with_config(config)
         .with_runtime_env(runtime)

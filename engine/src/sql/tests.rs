@@ -181,6 +181,7 @@ async fn spark_words() {
             "SELECT CAST(struct(1, 'x', NULL) AS STRING), CAST(array(1, NULL, 3) AS STRING), CAST(map('k', 1.5D) AS STRING)",
             "{1, x, null}|[1, null, 3]|{k -> 1.5}",
         ),
+        ("SELECT CAST(map() AS STRING), CAST(array() AS STRING)", "{}|[]"),
         (
             "SELECT named_struct('a', 1).a, map('a', 2)['a'], array(5, 6)[1]",
             "1|2|6",

@@ -66,7 +66,8 @@ pub fn spark_strings(array: &dyn Array) -> DfResult<StringArray> {
 
 /// Writes one value; null is `null`, as inside of nested values.
 fn print(array: &dyn Array, row: usize, out: &mut String) -> DfResult<()> {
-    if array.is_null(row) {
+    // a NullArray says of no row that it is null
+    if array.is_null(row) || array.data_type().is_null() {
         out.push_str("null");
         return Ok(());
     }

@@ -18,7 +18,7 @@ use super::split;
 use crate::{Error, Result};
 
 /// Nested expressions and queries beyond this depth are refused.
-const RECURSION_LIMIT: usize = 100;
+const RECURSION_LIMIT: usize = 50;
 
 const STATEMENTS: &str = "SELECT, WITH, VALUES, EXPLAIN, CREATE, REPLACE, DROP, ALTER, SHOW, DESCRIBE, USE, INSERT, DELETE, UPDATE, \
     MERGE, TRUNCATE, CALL or SET";
@@ -28,6 +28,7 @@ const STATEMENTS: &str = "SELECT, WITH, VALUES, EXPLAIN, CREATE, REPLACE, DROP, 
 pub fn parse(text: &str) -> Result<Statement> {
     let text = split::strip_comments(text.trim())
         .trim_end_matches(|c: char| c == ';' || c.is_whitespace());
+    stack();
     if let Some(set) = parse_set(text) {
         return Ok(set);
     }
@@ -37,8 +38,18 @@ pub fn parse(text: &str) -> Result<Statement> {
     Ok(statement)
 }
 
+/// Parsers and planners recurse; their guards look at what is left of the stack, and unoptimised frames are large.
+pub(super) fn stack() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        recursive::set_minimum_stack_size(1 << 20);
+        recursive::set_stack_allocation_size(8 << 20);
+    });
+}
+
 /// Parses one expression, e.g. a filter of a configuration.
 pub fn parse_expression(text: &str) -> Result<ast::Expr> {
+    stack();
     let mut p = Cursor::new(tokenize(text)?);
     p.what = "expression";
     let e = p.expr()?;

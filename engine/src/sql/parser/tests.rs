@@ -185,6 +185,11 @@ fn errors_say_where_and_what_is_allowed() {
 fn deep_nesting_is_an_error() {
     let sql = format!("SELECT {}1{}", "(".repeat(10_000), ")".repeat(10_000));
     assert!(parse(&sql).is_err());
+    for (piece, tail) in [("NOT ", "true"), ("- ", "1"), ("! ", "true")] {
+        assert!(parse(&format!("SELECT {}{tail}", piece.repeat(10_000))).is_err());
+    }
+    assert!(parse(&format!("SELECT 1{}", " UNION ALL SELECT 1".repeat(10_000))).is_err());
+    assert!(parse(&format!("SELECT 1 WHERE true{}", " OR true".repeat(100_000))).is_err());
     let sql = format!(
         "CREATE TABLE t (a {}INT{})",
         "ARRAY<".repeat(1_000),

@@ -2,7 +2,7 @@
 
 use iceberg::spec::{Literal, PrimitiveLiteral, PrimitiveType, Transform};
 
-use super::{Cmp, Leaf, Op};
+use super::{Cmp, Leaf, Op, compare};
 use crate::types::transform_literal;
 
 /// What a projection says.
@@ -203,6 +203,8 @@ fn collect(
 
 fn apply(transform: &Transform, ty: &PrimitiveType, lit: &PrimitiveLiteral) -> Option<PrimitiveLiteral> {
     match transform_literal(*transform, Some(lit), ty).ok()?? {
+        // below the lowest multiple of the width truncation wraps round, and order is lost
+        Literal::Primitive(p) if matches!(transform, Transform::Truncate(_)) && compare(&p, lit)?.is_gt() => None,
         Literal::Primitive(p) => Some(p),
         _ => None,
     }

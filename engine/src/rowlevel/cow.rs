@@ -50,7 +50,10 @@ pub async fn rewrite(
     let touched: Vec<_> = planned.tasks.iter().filter(|t| normal.contains(&normalize(&t.entry.file.path))).collect();
     let only = target.provider()?.only_files(normal.clone());
     let bytes: i64 = touched.iter().map(|t| t.entry.file.file_size).sum();
-    let keeps_join_partitions = command == "merge" && bytes > JOIN_SPLIT_BYTES;
+    let rows: i64 = touched.iter().map(|t| t.entry.file.record_count).sum();
+    let columns = target.table.metadata().current_schema().as_struct().fields().len() as i64;
+    let row_bytes = 8 * columns + if target.lineage() { 16 } else { 0 };
+    let keeps_join_partitions = command == "merge" && rows.saturating_mul(row_bytes) > JOIN_SPLIT_BYTES;
     let cx = statement_context(planner, only, if keeps_join_partitions { i64::MAX } else { bytes });
     let logical = template::plan(&cx, statement)?;
     let logical = values::cast_to_target(logical, super::rows::HEAD, target, target.lineage())?;
@@ -67,5 +70,5 @@ pub async fn rewrite(
     finish::commit(target, command, Producer::Overwrite, written, Some(pruner)).await
 }
 
-/// A copy-on-write MERGE over more input than this writes one file a join partition, as Spark does.
-const JOIN_SPLIT_BYTES: i64 = 352 << 10;
+/// A copy-on-write MERGE over more rows than fit in this, at eight bytes a value, writes one file a join partition, as Spark does.
+const JOIN_SPLIT_BYTES: i64 = 3 << 20;

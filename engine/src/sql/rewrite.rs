@@ -327,6 +327,16 @@ impl VisitorMut for Rewriter<'_> {
                     matches
                 };
             }
+            Expr::CompoundFieldAccess { access_chain, .. } => {
+                for access in access_chain {
+                    // DataFusion takes the name of a struct's field as a string
+                    if let ast::AccessExpr::Dot(field) = access
+                        && let Expr::Identifier(i) = field
+                    {
+                        *field = Expr::Value(Value::SingleQuotedString(i.value.clone()).into());
+                    }
+                }
+            }
             Expr::Function(f) => {
                 for part in &mut f.name.0 {
                     if let ObjectNamePart::Identifier(i) = part {

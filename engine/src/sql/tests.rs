@@ -195,7 +195,7 @@ async fn spark_words() {
             "1|u",
         ),
         (
-            "SELECT length(X'00FF'), nvl(NULL, 2), ifnull(NULL, 3), date_add(DATE'2025-01-31', 1)",
+            "SELECT CAST(X'4142' AS STRING), nvl(NULL, 2), ifnull(NULL, 3), date_add(DATE'2025-01-31', 1)",
             "AB|2|3|2025-02-01",
         ),
     ] {

@@ -23,9 +23,9 @@ use super::plan::{self, FileTask};
 use super::reader::{LateFilter, ScanContext};
 use super::split;
 use crate::deletes::DeleteLoader;
-use crate::expr::{FilePruner, Pred, from_df_all};
+use crate::expr::{FilePruner, from_df_all};
 use crate::io::normalize;
-use crate::types::{ExtTypes, read_arrow_schema};
+use crate::types::read_arrow_schema;
 use crate::{Result, Table};
 
 /// One snapshot of a table, with deletes applied; optionally with metadata columns after the table's columns.
@@ -223,7 +223,3 @@ fn exact_rows(tasks: &[FileTask]) -> Option<usize> {
     usize::try_from(total).ok()
 }
 
-/// The filter of a statement as a [`Pred`] over a table's current columns.
-pub fn pred_of(filters: &[Expr], schema: &Schema, ext: &ExtTypes) -> Pred {
-    from_df_all(filters, schema, ext)
-}

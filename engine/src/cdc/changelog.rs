@@ -133,7 +133,7 @@ impl ChangelogBuilder {
     /// more held.
     #[must_use]
     pub fn memory(mut self, bytes: usize) -> Self {
-        self.memory = bytes.max(1 << 20);
+        self.memory = bytes.max(1 << 10);
         self
     }
 

@@ -1,8 +1,5 @@
 //! A warehouse, a session on it, and a store that dies when told to.
 
-// each test binary uses its own part
-#![allow(dead_code)]
-
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::path::PathBuf;

@@ -1,10 +1,8 @@
 //! The changelog of copy-on-write tables is what Spark's is, statement by statement.
 
-mod cdc_support;
-
 use std::collections::HashMap;
 
-use cdc_support::{World, shared};
+use crate::support::{World, shared};
 use serde_json::Value;
 
 /// Runs the statements of a golden history and compares every query of changes; snapshot ids go by their order.

@@ -81,6 +81,10 @@ class Spark:
         return df.select([F.to_json(F.col(f"`{f.name}`")).alias(f.name) if type(f.dataType).__name__ == "VariantType" else F.col(f"`{f.name}`") for f in df.schema.fields])
 
     def apply(self, sql, table):
+        try:  # Spark caches a table for its session; it must see another engine's commit before it changes the table
+            self.run(f"REFRESH TABLE {self.name(table)}")
+        except Exception:
+            pass  # the statement may be the one that creates it
         self.collect(self.run(sql)) if sql.lstrip()[:6].upper() == "SELECT" else self.run(sql)
 
     def name(self, table):

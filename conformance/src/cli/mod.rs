@@ -11,3 +11,4 @@ pub mod report;
 pub mod rows;
 pub mod serve;
 pub mod sql;
+pub mod maintenance;

@@ -25,11 +25,13 @@ pub async fn rewrite_manifests(table: &Table) -> Result<ManifestRewrite> {
     let Some(before) = table.metadata().current_snapshot_id() else {
         return Ok(ManifestRewrite { table, rewritten: 0, added: 0 });
     };
-    let done = commit(&table, Change::new(Producer::RewriteManifests)).await?.table;
-    // a concurrent commit may have been rebased on: the parent is what was rewritten
-    let (Some(head), true) =
-        (done.metadata().current_snapshot(), done.metadata().current_snapshot_id() != Some(before))
-    else {
+    let done = commit(&table, Change::new(Producer::RewriteManifests)).await?;
+    let (id, done) = (done.snapshot_id, done.table);
+    // when nothing could be merged the commit gives back the head, which may be a concurrent writer's
+    let head = done.metadata().snapshot_by_id(id).filter(|s| {
+        id != before && s.summary().additional_properties.contains_key("entries-processed")
+    });
+    let Some(head) = head else {
         return Ok(ManifestRewrite { table: done, rewritten: 0, added: 0 });
     };
     let parent = head.parent_snapshot_id().and_then(|id| done.metadata().snapshot_by_id(id));

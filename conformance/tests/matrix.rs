@@ -17,8 +17,7 @@ const CHOSEN: &[&str] = &[
     "upgrade/v2-deletes-fold-into-dv",
 ];
 
-#[tokio::test(flavor = "multi_thread")]
-async fn floe_by_itself() {
+async fn run(chosen: Option<&[&str]>) -> Results {
     let tmp = tempfile::tempdir().expect("temporary folder");
     let warehouse = tmp.path().join("warehouse");
     std::fs::create_dir_all(&warehouse).expect("folder");
@@ -36,8 +35,10 @@ async fn floe_by_itself() {
     };
     let root = scenario::find_root().expect("scenarios");
     let mut scenarios = scenario::load_all(&root, "*").expect("valid scenarios");
-    scenarios.retain(|s| CHOSEN.contains(&s.id.as_str()));
-    assert_eq!(scenarios.len(), CHOSEN.len());
+    if let Some(chosen) = chosen {
+        scenarios.retain(|s| chosen.contains(&s.id.as_str()));
+        assert_eq!(scenarios.len(), chosen.len());
+    }
     let mut cells = Vec::new();
     for s in &scenarios {
         cells.extend(run_scenario(&session, &mut drivers, s, 0, &[0], &|_| {}).await);
@@ -56,9 +57,21 @@ async fn floe_by_itself() {
         stale_deviations,
     };
     assert!(results.green(), "{}", terminal::text(&results));
+    results
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reports_of_a_scenario_of_each_kind() {
+    let results = run(Some(CHOSEN)).await;
     insta::with_settings!({ snapshot_path => "../../reports/snapshots", prepend_module_to_snapshot => false, omit_expression => true }, {
         insta::assert_snapshot!("verdicts", verdicts::text(&results));
         insta::assert_snapshot!("matrix", terminal::text(&results));
         insta::assert_snapshot!("markdown", markdown::text(&results));
     });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_scenario_is_accepted_of_floe_by_itself() {
+    let results = run(None).await;
+    assert!(results.scenarios.len() >= 80, "{} scenarios", results.scenarios.len());
 }

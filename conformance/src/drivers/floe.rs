@@ -15,7 +15,7 @@ use crate::scenario::CAPABILITIES;
 use crate::value::Rows;
 
 /// Capabilities that floe does not have.
-const LACKS: &[&str] = &["procedures", "changelog", "avro", "orc"];
+const LACKS: &[&str] = &["procedures", "avro", "orc"];
 
 /// The in-process engine.
 pub struct Floe {

@@ -216,8 +216,6 @@ impl<'a> Run<'a> {
             };
             self.snapshots
                 .push(after.as_ref().and_then(TableState::snapshot_id));
-            self.snapshots
-                .push(after.as_ref().and_then(TableState::snapshot_id));
             let Some(after) = after else { continue };
             self.facts
                 .checks

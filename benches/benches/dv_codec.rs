@@ -31,41 +31,29 @@ fn codec(c: &mut Criterion) {
         let mut group = c.benchmark_group(format!("dv_codec/{shape}"));
         for n in [1_000u64, 100_000, 1_000_000, 10_000_000] {
             let set = positions(shape, n);
-            let dv = DeletionVector::try_from_positions(set.iter().copied())
-                .expect("positions below 2^63");
+            let dv = DeletionVector::try_from_positions(set.iter().copied()).expect("positions below 2^63");
             let mut raw = RoaringTreemap::from_sorted_iter(set.iter().copied()).expect("sorted");
             let blob = dv.encode().expect("below 2 GiB");
-            group
-                .throughput(Throughput::Bytes(blob.len() as u64))
-                .sample_size(10);
-            group.bench_with_input(BenchmarkId::new("encode", n), &dv, |b, dv| {
-                b.iter(|| dv.encode())
-            });
+            group.throughput(Throughput::Bytes(blob.len() as u64)).sample_size(10);
+            group.bench_with_input(BenchmarkId::new("encode", n), &dv, |b, dv| b.iter(|| dv.encode()));
             group.bench_with_input(BenchmarkId::new("decode", n), &blob, |b, blob| {
                 b.iter(|| DeletionVector::decode(black_box(blob)))
             });
             // Encoding picks the containers anew, so plain roaring does too.
-            group.bench_with_input(
-                BenchmarkId::new("roaring_optimize_serialize", n),
-                &raw,
-                |b, raw| {
-                    b.iter(|| {
-                        let mut raw = raw.clone();
-                        raw.optimize();
-                        let mut out = Vec::with_capacity(raw.serialized_size());
-                        raw.serialize_into(&mut out).map(|()| out)
-                    })
-                },
-            );
+            group.bench_with_input(BenchmarkId::new("roaring_optimize_serialize", n), &raw, |b, raw| {
+                b.iter(|| {
+                    let mut raw = raw.clone();
+                    raw.optimize();
+                    let mut out = Vec::with_capacity(raw.serialized_size());
+                    raw.serialize_into(&mut out).map(|()| out)
+                })
+            });
             raw.optimize();
             let mut bytes = Vec::new();
-            raw.serialize_into(&mut bytes)
-                .expect("a vector takes all bytes");
-            group.bench_with_input(
-                BenchmarkId::new("roaring_deserialize", n),
-                &bytes,
-                |b, bytes| b.iter(|| RoaringTreemap::deserialize_from(black_box(&bytes[..]))),
-            );
+            raw.serialize_into(&mut bytes).expect("a vector takes all bytes");
+            group.bench_with_input(BenchmarkId::new("roaring_deserialize", n), &bytes, |b, bytes| {
+                b.iter(|| RoaringTreemap::deserialize_from(black_box(&bytes[..])))
+            });
         }
         group.finish();
     }
@@ -75,8 +63,7 @@ fn mask(c: &mut Criterion) {
     let mut group = c.benchmark_group("dv_mask");
     for shape in ["sparse", "random", "dense", "runs"] {
         let set = positions(shape, 1_000_000);
-        let dv =
-            DeletionVector::try_from_positions(set.iter().copied()).expect("positions below 2^63");
+        let dv = DeletionVector::try_from_positions(set.iter().copied()).expect("positions below 2^63");
         let rows = dv.max().map_or(0, |m| m + 1).min(20_000_000);
         for batch in [8_192usize, 65_536] {
             group.throughput(Throughput::Elements(rows)).sample_size(10);

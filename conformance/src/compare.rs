@@ -21,8 +21,7 @@ const SHOWN: usize = 8;
 
 /// Compares a whole-table scan with the model's state; row order is ignored, multiplicity is not.
 pub fn state(want: &Expected, got: &Rows) -> Option<Difference> {
-    columns(&want.columns, &got.columns)
-        .or_else(|| unordered(&want.columns, &want.rows, &want.digest, got))
+    columns(&want.columns, &got.columns).or_else(|| unordered(&want.columns, &want.rows, &want.digest, got))
 }
 
 /// Compares a query's answer with the one written in the scenario.
@@ -31,11 +30,7 @@ pub fn query(want: &Query, got: &Rows) -> Option<Difference> {
         Some(texts) => match parse_columns(texts) {
             Ok(cols) => Some(cols),
             Err(e) => {
-                return Some(Difference {
-                    reason: e,
-                    expected: String::new(),
-                    got: String::new(),
-                });
+                return Some(Difference { reason: e, expected: String::new(), got: String::new() });
             }
         },
         None => None,
@@ -49,22 +44,12 @@ pub fn query(want: &Query, got: &Rows) -> Option<Difference> {
     let rows: Result<Vec<Row>, String> = want
         .rows
         .iter()
-        .map(|r| {
-            if typed.is_some() {
-                encode_row(cols, r, None)
-            } else {
-                Ok(encode_untyped(r))
-            }
-        })
+        .map(|r| if typed.is_some() { encode_row(cols, r, None) } else { Ok(encode_untyped(r)) })
         .collect();
     let rows = match rows {
         Ok(r) => r,
         Err(e) => {
-            return Some(Difference {
-                reason: e,
-                expected: String::new(),
-                got: String::new(),
-            });
+            return Some(Difference { reason: e, expected: String::new(), got: String::new() });
         }
     };
     match (&got.rows, want.ordered) {
@@ -84,28 +69,16 @@ pub fn query(want: &Query, got: &Rows) -> Option<Difference> {
 
 /// Compares the changes a reader found with those written in the scenario: change type and the table's columns, by name.
 pub fn changes(want: &Changes, table: &[Column], got: &Rows) -> Option<Difference> {
-    let plain = |reason: String| Difference {
-        reason,
-        expected: String::new(),
-        got: String::new(),
-    };
+    let plain = |reason: String| Difference { reason, expected: String::new(), got: String::new() };
     let mut cols = vec![Column("_change_type".into(), "string".into())];
     cols.extend_from_slice(table);
-    let rows: Result<Vec<Row>, String> = want
-        .rows
-        .iter()
-        .map(|r| encode_row(&cols, r, None))
-        .collect();
+    let rows: Result<Vec<Row>, String> = want.rows.iter().map(|r| encode_row(&cols, r, None)).collect();
     let rows = match rows {
         Ok(r) => r,
         Err(e) => return Some(plain(e)),
     };
     let Some(found) = &got.rows else {
-        return Some(plain(format!(
-            "{} changes expected, {} found",
-            rows.len(),
-            got.count
-        )));
+        return Some(plain(format!("{} changes expected, {} found", rows.len(), got.count)));
     };
     let mut places = Vec::with_capacity(cols.len());
     for c in &cols {
@@ -114,29 +87,16 @@ pub fn changes(want: &Changes, table: &[Column], got: &Rows) -> Option<Differenc
             None => return Some(plain(format!("the changes have no column {c}"))),
         }
     }
-    let picked: Vec<Row> = found
-        .iter()
-        .map(|r| places.iter().map(|i| r[*i].clone()).collect())
-        .collect();
+    let picked: Vec<Row> = found.iter().map(|r| places.iter().map(|i| r[*i].clone()).collect()).collect();
     let limit = picked.len();
-    unordered(
-        &cols,
-        &rows,
-        &digest(&rows),
-        &Rows::new(cols.clone(), picked, limit),
-    )
+    unordered(&cols, &rows, &digest(&rows), &Rows::new(cols.clone(), picked, limit))
 }
 
 fn columns(want: &[Column], got: &[Column]) -> Option<Difference> {
     if want == got {
         return None;
     }
-    let text = |c: &[Column]| {
-        c.iter()
-            .map(Column::to_string)
-            .collect::<Vec<_>>()
-            .join(", ")
-    };
+    let text = |c: &[Column]| c.iter().map(Column::to_string).collect::<Vec<_>>().join(", ");
     let same_names = want.iter().map(|c| &c.0).eq(got.iter().map(|c| &c.0));
     let reason = if same_names {
         let wrong: Vec<String> = want
@@ -149,11 +109,7 @@ fn columns(want: &[Column], got: &[Column]) -> Option<Difference> {
     } else {
         "columns differ".into()
     };
-    Some(Difference {
-        reason,
-        expected: text(want),
-        got: text(got),
-    })
+    Some(Difference { reason, expected: text(want), got: text(got) })
 }
 
 fn unordered(cols: &[Column], want: &[Row], want_digest: &str, got: &Rows) -> Option<Difference> {
@@ -167,41 +123,21 @@ fn unordered(cols: &[Column], want: &[Row], want_digest: &str, got: &Rows) -> Op
             format!("{} rows expected, {} found", want.len(), got.count)
         };
         let expected = format!("{} rows, digest {want_digest}", want.len());
-        return Some(Difference {
-            reason,
-            expected,
-            got: format!("{} rows, digest {}", got.count, got.digest),
-        });
+        return Some(Difference { reason, expected, got: format!("{} rows, digest {}", got.count, got.digest) });
     };
     let (missing, extra) = multiset_difference(want, found);
     let mut parts = Vec::new();
     if !missing.is_empty() {
-        parts.push(format!(
-            "{} missing, e.g. {}",
-            rows_word(missing.len()),
-            display_row(cols, &missing[0])
-        ));
+        parts.push(format!("{} missing, e.g. {}", rows_word(missing.len()), display_row(cols, &missing[0])));
     }
     if !extra.is_empty() {
-        parts.push(format!(
-            "{} too many, e.g. {}",
-            rows_word(extra.len()),
-            display_row(cols, &extra[0])
-        ));
+        parts.push(format!("{} too many, e.g. {}", rows_word(extra.len()), display_row(cols, &extra[0])));
     }
-    Some(Difference {
-        reason: parts.join("; "),
-        expected: show(cols, want),
-        got: show(cols, found),
-    })
+    Some(Difference { reason: parts.join("; "), expected: show(cols, want), got: show(cols, found) })
 }
 
 fn rows_word(n: usize) -> String {
-    if n == 1 {
-        "1 row".into()
-    } else {
-        format!("{n} rows")
-    }
+    if n == 1 { "1 row".into() } else { format!("{n} rows") }
 }
 
 /// Rows of `a` that `b` lacks and rows of `b` that `a` lacks, with multiplicity.
@@ -232,26 +168,15 @@ fn multiset_difference(a: &[Row], b: &[Row]) -> (Vec<Row>, Vec<Row>) {
 
 /// The first rows in a stable order.
 fn show(cols: &[Column], rows: &[Row]) -> String {
-    let mut lines: Vec<(Option<i64>, String)> = rows
-        .iter()
-        .map(|r| {
-            (
-                r.first().and_then(serde_json::Value::as_i64),
-                display_row(cols, r),
-            )
-        })
-        .collect();
+    let mut lines: Vec<(Option<i64>, String)> =
+        rows.iter().map(|r| (r.first().and_then(serde_json::Value::as_i64), display_row(cols, r))).collect();
     lines.sort();
     let more = lines.len().saturating_sub(SHOWN);
     let mut out: Vec<String> = lines.into_iter().take(SHOWN).map(|l| l.1).collect();
     if more > 0 {
         out.push(format!("... and {more} more"));
     }
-    if out.is_empty() {
-        "no rows".into()
-    } else {
-        out.join("\n")
-    }
+    if out.is_empty() { "no rows".into() } else { out.join("\n") }
 }
 
 #[cfg(test)]

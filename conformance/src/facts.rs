@@ -42,9 +42,8 @@ impl TableState {
     /// later versions are looked for from it on (FS-*).
     pub fn read(folder: &Path) -> std::io::Result<Option<Self>> {
         let meta = folder.join("metadata");
-        let hint = std::fs::read_to_string(meta.join("version-hint.text"))
-            .ok()
-            .and_then(|t| t.trim().parse::<u64>().ok());
+        let hint =
+            std::fs::read_to_string(meta.join("version-hint.text")).ok().and_then(|t| t.trim().parse::<u64>().ok());
         let newest = std::fs::read_dir(&meta)
             .into_iter()
             .flatten()
@@ -67,26 +66,18 @@ impl TableState {
         let json = serde_json::from_slice(&std::fs::read(path)?)?;
         let mut files = BTreeMap::new();
         walk(folder, folder, &mut files);
-        Ok(Self {
-            metadata: path.to_path_buf(),
-            json,
-            files,
-        })
+        Ok(Self { metadata: path.to_path_buf(), json, files })
     }
 
     /// `current-snapshot-id`, with the old `-1` as none.
     pub fn snapshot_id(&self) -> Option<i64> {
-        self.json["current-snapshot-id"]
-            .as_i64()
-            .filter(|id| *id != -1)
+        self.json["current-snapshot-id"].as_i64().filter(|id| *id != -1)
     }
 
     /// The current snapshot.
     pub fn snapshot(&self) -> Option<&Value> {
         let id = self.snapshot_id()?;
-        self.snapshots()
-            .iter()
-            .find(|s| s["snapshot-id"].as_i64() == Some(id))
+        self.snapshots().iter().find(|s| s["snapshot-id"].as_i64() == Some(id))
     }
 
     /// All snapshots.
@@ -97,19 +88,14 @@ impl TableState {
     /// Files below the data folder that are here and were not in `before`, with this ending.
     pub fn new_files(&self, before: Option<&Self>, ending: &str) -> u64 {
         let old = |p: &str| before.is_some_and(|b| b.files.contains_key(p));
-        self.files
-            .keys()
-            .filter(|p| p.ends_with(ending) && !p.starts_with("metadata/") && !old(p))
-            .count() as u64
+        self.files.keys().filter(|p| p.ends_with(ending) && !p.starts_with("metadata/") && !old(p)).count() as u64
     }
 }
 
 fn version_of(name: &str) -> Option<u64> {
     let rest = name.strip_prefix('v')?;
     let (n, end) = rest.split_once('.')?;
-    (end == "metadata.json" || end == "gz.metadata.json")
-        .then(|| n.parse().ok())
-        .flatten()
+    (end == "metadata.json" || end == "gz.metadata.json").then(|| n.parse().ok()).flatten()
 }
 
 fn walk(root: &Path, dir: &Path, out: &mut BTreeMap<String, u64>) {

@@ -171,8 +171,7 @@ impl Reply {
             (None, None, None, Some(f)) if f.class.is_empty() => Answer::Error(f.message),
             (None, None, None, Some(f)) => Answer::Error(format!("{}: {}", f.class, f.message)),
             _ => Answer::Error(
-                "driver broke the protocol: a reply has exactly one of ok, refused, skipped, error"
-                    .into(),
+                "driver broke the protocol: a reply has exactly one of ok, refused, skipped, error".into(),
             ),
         }
     }
@@ -180,8 +179,7 @@ impl Reply {
 
 /// Rows out of a reply; their digest is checked against the rows when those came along, so a driver cannot fool itself.
 pub fn rows(v: Value) -> Result<Rows, String> {
-    let r: Rows =
-        serde_json::from_value(v).map_err(|e| format!("driver broke the protocol: {e}"))?;
+    let r: Rows = serde_json::from_value(v).map_err(|e| format!("driver broke the protocol: {e}"))?;
     if let Some(rows) = &r.rows {
         let own = crate::value::digest(rows);
         if rows.len() as u64 != r.count || own != r.digest {

@@ -39,12 +39,7 @@ impl Rows {
     pub fn new(columns: Vec<Column>, rows: Vec<Row>, limit: usize) -> Self {
         let digest = digest(&rows);
         let count = rows.len() as u64;
-        Self {
-            columns,
-            count,
-            digest,
-            rows: (rows.len() <= limit).then_some(rows),
-        }
+        Self { columns, count, digest, rows: (rows.len() <= limit).then_some(rows) }
     }
 }
 
@@ -63,40 +58,25 @@ pub fn digest(rows: &[Row]) -> String {
 
 /// Float bits as the protocol writes them.
 pub fn f32_text(v: f32) -> String {
-    if v.is_nan() {
-        "7fc00000".into()
-    } else {
-        format!("{:08x}", v.to_bits())
-    }
+    if v.is_nan() { "7fc00000".into() } else { format!("{:08x}", v.to_bits()) }
 }
 
 /// Double bits as the protocol writes them.
 pub fn f64_text(v: f64) -> String {
-    if v.is_nan() {
-        "7ff8000000000000".into()
-    } else {
-        format!("{:016x}", v.to_bits())
-    }
+    if v.is_nan() { "7ff8000000000000".into() } else { format!("{:016x}", v.to_bits()) }
 }
 
 /// A row for people: values by column, floats decoded.
 pub fn display_row(columns: &[Column], row: &Row) -> String {
-    let cells: Vec<String> = row
-        .iter()
-        .enumerate()
-        .map(|(i, v)| display_value(columns.get(i).map_or("", |c| c.1.as_str()), v))
-        .collect();
+    let cells: Vec<String> =
+        row.iter().enumerate().map(|(i, v)| display_value(columns.get(i).map_or("", |c| c.1.as_str()), v)).collect();
     format!("({})", cells.join(", "))
 }
 
 fn display_value(ty: &str, v: &Value) -> String {
     match (ty, v) {
-        ("float", Value::String(s)) => {
-            u32::from_str_radix(s, 16).map_or(s.clone(), |b| f32::from_bits(b).to_string())
-        }
-        ("double", Value::String(s)) => {
-            u64::from_str_radix(s, 16).map_or(s.clone(), |b| f64::from_bits(b).to_string())
-        }
+        ("float", Value::String(s)) => u32::from_str_radix(s, 16).map_or(s.clone(), |b| f32::from_bits(b).to_string()),
+        ("double", Value::String(s)) => u64::from_str_radix(s, 16).map_or(s.clone(), |b| f64::from_bits(b).to_string()),
         (_, Value::String(s)) if ty == "string" => format!("'{s}'"),
         (_, Value::String(s)) => s.clone(),
         (_, v) => v.to_string(),

@@ -15,27 +15,16 @@ fn names(steps: &[floe_conformance::cli::doctor::Step]) -> Vec<&'static str> {
 async fn healthy_catalogs_pass_every_step_and_stay_as_they_were() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(dir.path().join("wh")).unwrap();
-    for spec in [
-        format!("hadoop:{}/wh", dir.path().display()),
-        format!("sql:sqlite:{}/c.db", dir.path().display()),
-    ] {
+    for spec in [format!("hadoop:{}/wh", dir.path().display()), format!("sql:sqlite:{}/c.db", dir.path().display())] {
         let steps = examine(&spec, HashMap::new(), false).await;
         for s in &steps {
             assert!(s.outcome.is_ok(), "{spec}: {s:?}");
         }
         assert!(names(&steps).contains(&"conditional put") && names(&steps).contains(&"commit"));
         let catalog = open_catalog(&spec, "doctor", HashMap::new()).await.unwrap();
-        assert!(
-            catalog.list_namespaces(None).await.unwrap().is_empty(),
-            "{spec}: something was left"
-        );
+        assert!(catalog.list_namespaces(None).await.unwrap().is_empty(), "{spec}: something was left");
     }
-    let steps = examine(
-        &format!("hadoop:{}/wh", dir.path().display()),
-        HashMap::new(),
-        true,
-    )
-    .await;
+    let steps = examine(&format!("hadoop:{}/wh", dir.path().display()), HashMap::new(), true).await;
     assert_eq!(names(&steps), ["reach", "list namespaces"]);
 }
 
@@ -43,25 +32,13 @@ async fn healthy_catalogs_pass_every_step_and_stay_as_they_were() {
 async fn faults_stop_at_their_step() {
     let dir = tempfile::tempdir().unwrap();
     for (spec, step, kind) in [
-        (
-            "rest:http://127.0.0.1:1".to_string(),
-            "reach",
-            ErrorKind::Io,
-        ),
-        (
-            "sql:sqlite:/no/such/folder/c.db".to_string(),
-            "reach",
-            ErrorKind::NotFound,
-        ),
+        ("rest:http://127.0.0.1:1".to_string(), "reach", ErrorKind::Io),
+        ("sql:sqlite:/no/such/folder/c.db".to_string(), "reach", ErrorKind::NotFound),
         ("gopher:x".to_string(), "reach", ErrorKind::InvalidInput),
     ] {
         let steps = examine(&spec, HashMap::new(), false).await;
         let last = steps.last().unwrap();
-        assert_eq!(
-            (last.name, last.outcome.as_ref().unwrap_err().kind()),
-            (step, kind),
-            "{spec}"
-        );
+        assert_eq!((last.name, last.outcome.as_ref().unwrap_err().kind()), (step, kind), "{spec}");
     }
     // A server that wants a token.
     let spec = format!("sql:sqlite:{}/c.db", dir.path().display());
@@ -72,11 +49,6 @@ async fn faults_stop_at_their_step() {
     tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
     let steps = examine(&uri, HashMap::new(), false).await;
     assert_eq!(names(&steps), ["authenticate"]);
-    let steps = examine(
-        &uri,
-        HashMap::from([("token".to_string(), "t".to_string())]),
-        false,
-    )
-    .await;
+    let steps = examine(&uri, HashMap::from([("token".to_string(), "t".to_string())]), false).await;
     assert!(steps.iter().all(|s| s.outcome.is_ok()), "{steps:?}");
 }

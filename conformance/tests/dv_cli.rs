@@ -6,9 +6,7 @@ use floe_engine::io::FileIo;
 
 async fn put(io: &FileIo, name: &str, bytes: &[u8]) -> String {
     let location = format!("memory:/{name}");
-    io.write_new(&location, bytes.to_vec().into())
-        .await
-        .unwrap();
+    io.write_new(&location, bytes.to_vec().into()).await.unwrap();
     location
 }
 
@@ -16,11 +14,7 @@ fn file() -> Vec<u8> {
     let mut w = PuffinWriter::new();
     let mut runs = DeletionVector::new();
     runs.insert_range(65_536..66_536).unwrap();
-    w.add_dv(
-        &DeletionVector::try_from_positions([5]).unwrap(),
-        "data/a.parquet",
-    )
-    .unwrap();
+    w.add_dv(&DeletionVector::try_from_positions([5]).unwrap(), "data/a.parquet").unwrap();
     w.add_dv(&runs, "data/b.parquet").unwrap();
     w.finish().unwrap().to_vec()
 }
@@ -39,18 +33,11 @@ async fn dump_shows_blobs_and_containers() {
         "  container from 0: array, 1",
         "  container from 65536: run, 1000",
     ] {
-        assert!(
-            found.text.lines().any(|l| l == line),
-            "{line}\n{}",
-            found.text
-        );
+        assert!(found.text.lines().any(|l| l == line), "{line}\n{}", found.text);
     }
     // One blob, without the footer.
     let one = inspect(&io, &location, Some((4, 42))).await;
-    assert_eq!(
-        (one.exit_code(), one.text.as_str()),
-        (0, "  positions 1: 5\n  container from 0: array, 1\n")
-    );
+    assert_eq!((one.exit_code(), one.text.as_str()), (0, "  positions 1: 5\n  container from 0: array, 1\n"));
 }
 
 #[tokio::test]
@@ -65,56 +52,19 @@ async fn check_names_file_offset_and_clause() {
     let cases = [
         ("magic", damage(0), None, 1, "PUFFIN-1", "byte 0"),
         ("end", damage(whole.len() - 1), None, 1, "PUFFIN-1", "byte"),
-        (
-            "blob-magic",
-            damage(8),
-            None,
-            1,
-            "DV-21",
-            "byte 8 (blob at 4)",
-        ),
-        (
-            "bitmap",
-            damage(30),
-            None,
-            1,
-            "DV-23",
-            "byte 42 (blob at 4)",
-        ),
+        ("blob-magic", damage(8), None, 1, "DV-21", "byte 8 (blob at 4)"),
+        ("bitmap", damage(30), None, 1, "DV-23", "byte 42 (blob at 4)"),
         ("short", whole[..10].to_vec(), None, 1, "PUFFIN-1", "byte 0"),
-        (
-            "range",
-            whole.clone(),
-            Some((4, 43)),
-            1,
-            "DV-20",
-            "byte 4 (blob at 4)",
-        ),
-        (
-            "beyond",
-            whole.clone(),
-            Some((4, 1 << 40)),
-            1,
-            "DV-24",
-            "byte 4",
-        ),
-        (
-            "overflow",
-            whole.clone(),
-            Some((u64::MAX, 20)),
-            1,
-            "DV-24",
-            "byte",
-        ),
+        ("range", whole.clone(), Some((4, 43)), 1, "DV-20", "byte 4 (blob at 4)"),
+        ("beyond", whole.clone(), Some((4, 1 << 40)), 1, "DV-24", "byte 4"),
+        ("overflow", whole.clone(), Some((u64::MAX, 20)), 1, "DV-24", "byte"),
     ];
     for (name, bytes, blob, code, clause, place) in cases {
         let location = put(&io, name, &bytes).await;
         let found = inspect(&io, &location, blob).await;
         assert_eq!(found.exit_code(), code, "{name}");
         let message = found.faults[0].to_string();
-        let all = message.contains(&format!("[{clause}]"))
-            && message.contains(&location)
-            && message.contains(place);
+        let all = message.contains(&format!("[{clause}]")) && message.contains(&location) && message.contains(place);
         assert!(all, "{name}: {message}");
     }
     let missing = inspect(&io, "memory:/none.puffin", None).await;

@@ -23,7 +23,11 @@ const NOT_REPLAYED: &[(&str, &str, &str)] = &[
     ("rest_catalog", "", "a log of REST requests, not of statements"),
     ("types_rejected", "'format-version'='4'", "format version 4 is not finished; Iceberg 1.10.1 alone takes it"),
     ("types_rejected.s35-i1101", "truncate(2, v), id", "Spark refuses it only because the table was V4 by then"),
-    ("types_all.s41", "", "its rows are made by Spark 4.1's parse_json; the 3.5 cases replay the same statements without it"),
+    (
+        "types_all.s41",
+        "",
+        "its rows are made by Spark 4.1's parse_json; the 3.5 cases replay the same statements without it",
+    ),
     ("variant_v3.s41", "", "its rows are made by Spark 4.1's variant functions, which floe's SQL does not have"),
 ];
 
@@ -58,8 +62,16 @@ const OTHER_LAYOUT: &[(&str, usize, &str)] = &[
 ];
 
 const VOLATILE: &[&str] = &[
-    "spark.app.id", "app-id", "app-name", "engine-name", "engine-version", "iceberg-version", "manifests-created",
-    "manifests-kept", "manifests-replaced", "total-files-size",
+    "spark.app.id",
+    "app-id",
+    "app-name",
+    "engine-name",
+    "engine-version",
+    "iceberg-version",
+    "manifests-created",
+    "manifests-kept",
+    "manifests-replaced",
+    "total-files-size",
 ];
 
 fn golden_folder() -> PathBuf {
@@ -145,7 +157,8 @@ impl Replay {
         }
         if self.case.starts_with("partitioned") {
             let dynamic = if sql.starts_with("INSERT OVERWRITE") { "dynamic" } else { "static" };
-            let _ = self.session.execute_one(&format!("SET spark.sql.sources.partitionOverwriteMode = {dynamic}")).await;
+            let _ =
+                self.session.execute_one(&format!("SET spark.sql.sources.partitionOverwriteMode = {dynamic}")).await;
         }
         let sql = golden_steps::fit(&sql, self.table().await.as_ref(), &self.seen);
         let result = if sql.starts_with("-- Iceberg API") {
@@ -225,10 +238,7 @@ impl Replay {
             Err(e) => self.problem(n, sql, format!("`{query}` failed: {e}")),
             Ok(r) => {
                 let got = cells(&r.batches).concat();
-                let want = vec![
-                    count.to_string(),
-                    rows["checksum"].as_i64().map_or("\u{0}".into(), |c| c.to_string()),
-                ];
+                let want = vec![count.to_string(), rows["checksum"].as_i64().map_or("\u{0}".into(), |c| c.to_string())];
                 if got != want {
                     self.problem(n, sql, format!("rows: got {got:?}, want {want:?}"));
                 }

@@ -22,17 +22,10 @@ async fn run(chosen: Option<&[&str]>) -> Results {
     let warehouse = tmp.path().join("warehouse");
     std::fs::create_dir_all(&warehouse).expect("folder");
     let floe = Floe::new(&warehouse, "ice").expect("a catalog of a folder");
-    let engines = vec![EngineRow {
-        name: "floe".into(),
-        version: floe.hello().version.clone(),
-        ..EngineRow::default()
-    }];
+    let engines =
+        vec![EngineRow { name: "floe".into(), version: floe.hello().version.clone(), ..EngineRow::default() }];
     let mut drivers: Vec<Box<dyn Driver>> = vec![Box::new(floe)];
-    let session = Session {
-        warehouse,
-        catalog: "ice".into(),
-        prefix: "by".into(),
-    };
+    let session = Session { warehouse, catalog: "ice".into(), prefix: "by".into() };
     let root = scenario::find_root().expect("scenarios");
     let mut scenarios = scenario::load_all(&root, "*").expect("valid scenarios");
     if let Some(chosen) = chosen {

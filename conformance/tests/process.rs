@@ -11,17 +11,9 @@ fn launch(scratch: &Path) -> Launch {
     let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     Launch {
         name: "fake".into(),
-        command: vec![
-            "python3".into(),
-            here.join("tests/fixtures/fake_driver.py")
-                .display()
-                .to_string(),
-        ],
+        command: vec!["python3".into(), here.join("tests/fixtures/fake_driver.py").display().to_string()],
         env: vec![
-            (
-                "PYTHONPATH".into(),
-                here.join("drivers").display().to_string(),
-            ),
+            ("PYTHONPATH".into(), here.join("drivers").display().to_string()),
             ("PYTHONDONTWRITEBYTECODE".into(), "1".into()),
         ],
         scratch: scratch.to_path_buf(),
@@ -49,21 +41,10 @@ async fn outcomes_are_kept_apart_and_values_keep_their_types() {
     let mut p = Process::start(launch(tmp.path())).await.expect("starts");
     assert_eq!(p.hello().engine, "fake");
     assert_eq!(p.apply("ok", &table()).await, Answer::Ok(()));
-    assert_eq!(
-        p.apply("refuse", &table()).await,
-        Answer::Refused("no such thing".into())
-    );
-    assert_eq!(
-        p.apply("skip", &table()).await,
-        Answer::Skipped("cannot ask".into())
-    );
-    assert_eq!(
-        p.apply("fail", &table()).await,
-        Answer::Error("ValueError: broken".into())
-    );
-    let Answer::Ok(rows) = p.scan(&table()).await else {
-        panic!("scan")
-    };
+    assert_eq!(p.apply("refuse", &table()).await, Answer::Refused("no such thing".into()));
+    assert_eq!(p.apply("skip", &table()).await, Answer::Skipped("cannot ask".into()));
+    assert_eq!(p.apply("fail", &table()).await, Answer::Error("ValueError: broken".into()));
+    let Answer::Ok(rows) = p.scan(&table()).await else { panic!("scan") };
     let found = rows.rows.expect("few rows");
     let first = vec![
         json!(1),
@@ -75,14 +56,8 @@ async fn outcomes_are_kept_apart_and_values_keep_their_types() {
     ];
     assert_eq!(found, [first, vec![json!(null); 6]]);
     assert_eq!(rows.columns[3].to_string(), "d decimal(9,2)");
-    let Answer::Ok(many) = p.query("1001", &table()).await else {
-        panic!("query")
-    };
-    assert_eq!(
-        (many.count, many.rows),
-        (1001, None),
-        "beyond the limit rows stay behind"
-    );
+    let Answer::Ok(many) = p.query("1001", &table()).await else { panic!("query") };
+    assert_eq!((many.count, many.rows), (1001, None), "beyond the limit rows stay behind");
     p.stop().await;
     assert!(!p.alive());
 }
@@ -91,18 +66,12 @@ async fn outcomes_are_kept_apart_and_values_keep_their_types() {
 async fn an_engine_that_dies_gives_its_last_words_from_then_on() {
     let tmp = tempfile::tempdir().expect("temporary folder");
     let mut p = Process::start(launch(tmp.path())).await.expect("starts");
-    let Answer::Error(why) = p.apply("die", &table()).await else {
-        panic!("must be an error")
-    };
+    let Answer::Error(why) = p.apply("die", &table()).await else { panic!("must be an error") };
     assert!(why.contains("ended") && why.contains("last words"), "{why}");
     assert!(!p.alive());
     assert_eq!(p.scan(&table()).await, Answer::Error(why));
     p.revive().await;
-    assert_eq!(
-        p.apply("ok", &table()).await,
-        Answer::Ok(()),
-        "the next scenario gets a fresh engine"
-    );
+    assert_eq!(p.apply("ok", &table()).await, Answer::Ok(()), "the next scenario gets a fresh engine");
 }
 
 #[tokio::test]
@@ -112,13 +81,8 @@ async fn an_engine_that_hangs_is_ended_in_time_with_its_whole_group() {
     spec.step_timeout = Duration::from_secs(2);
     let mut p = Process::start(spec).await.expect("starts");
     let start = Instant::now();
-    let Answer::Error(why) = p.apply("hang", &table()).await else {
-        panic!("must be an error")
-    };
-    assert!(
-        why.contains("no answer within 2 s") && why.contains("about to hang"),
-        "{why}"
-    );
+    let Answer::Error(why) = p.apply("hang", &table()).await else { panic!("must be an error") };
+    assert!(why.contains("no answer within 2 s") && why.contains("about to hang"), "{why}");
     assert!(start.elapsed() < Duration::from_secs(20));
     assert!(!p.alive());
 }
@@ -132,9 +96,6 @@ async fn what_cannot_start_is_a_reason() {
     assert!(why.contains("cannot start floe-no-such-program"), "{why}");
     let mut spec = launch(tmp.path());
     spec.command = vec!["sh".into(), "-c".into(), "echo not json; sleep 60".into()];
-    let why = Process::start(spec)
-        .await
-        .err()
-        .expect("speaks no protocol");
+    let why = Process::start(spec).await.err().expect("speaks no protocol");
     assert!(why.contains("broke the protocol"), "{why}");
 }

@@ -13,16 +13,8 @@ use floe_engine::catalog::{Catalog, open_catalog};
 use iceberg::spec::FormatVersion;
 use serde_json::{Value, json};
 
-const OVER_SQL: Abilities = Abilities {
-    rename: true,
-    namespace_properties: true,
-    custom_location: true,
-};
-const OVER_HADOOP: Abilities = Abilities {
-    rename: false,
-    namespace_properties: false,
-    custom_location: false,
-};
+const OVER_SQL: Abilities = Abilities { rename: true, namespace_properties: true, custom_location: true };
+const OVER_HADOOP: Abilities = Abilities { rename: false, namespace_properties: false, custom_location: false };
 
 /// Serves a catalog; returns the server's base URI.
 async fn serve(spec: &str, token: Option<&str>) -> String {
@@ -35,18 +27,12 @@ async fn serve(spec: &str, token: Option<&str>) -> String {
 }
 
 async fn client(uri: &str, props: &[(&str, &str)]) -> floe_engine::Result<Arc<dyn Catalog>> {
-    let props = props
-        .iter()
-        .map(|(k, v)| (k.to_string(), v.to_string()))
-        .collect();
+    let props = props.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
     open_catalog(&format!("rest:{uri}"), "rest", props).await
 }
 
 fn specs(dir: &std::path::Path) -> [String; 2] {
-    [
-        format!("sql:sqlite:{}/c.db", dir.display()),
-        format!("hadoop:{}/wh", dir.display()),
-    ]
+    [format!("sql:sqlite:{}/c.db", dir.display()), format!("hadoop:{}/wh", dir.display())]
 }
 
 /// A request without the client, to see status and body.
@@ -65,17 +51,9 @@ async fn send(
     }
     let response = request.send().await.unwrap();
     let status = response.status().as_u16();
-    let headers = response
-        .headers()
-        .iter()
-        .map(|(k, v)| (k.to_string(), v.to_str().unwrap().to_string()))
-        .collect();
+    let headers = response.headers().iter().map(|(k, v)| (k.to_string(), v.to_str().unwrap().to_string())).collect();
     let bytes = response.bytes().await.unwrap();
-    let body = if bytes.is_empty() {
-        Value::Null
-    } else {
-        serde_json::from_slice(&bytes).unwrap()
-    };
+    let body = if bytes.is_empty() { Value::Null } else { serde_json::from_slice(&bytes).unwrap() };
     (status, headers, body)
 }
 
@@ -83,24 +61,14 @@ async fn send(
 async fn the_suite_passes_over_a_sql_catalog() {
     let dir = tempfile::tempdir().unwrap();
     let uri = serve(&specs(dir.path())[0], None).await;
-    run(
-        client(&uri, &[]).await.unwrap(),
-        OVER_SQL,
-        &format!("{}/outside", dir.path().display()),
-    )
-    .await;
+    run(client(&uri, &[]).await.unwrap(), OVER_SQL, &format!("{}/outside", dir.path().display())).await;
 }
 
 #[tokio::test]
 async fn the_suite_passes_over_a_hadoop_catalog() {
     let dir = tempfile::tempdir().unwrap();
     let uri = serve(&specs(dir.path())[1], None).await;
-    run(
-        client(&uri, &[]).await.unwrap(),
-        OVER_HADOOP,
-        &format!("{}/outside", dir.path().display()),
-    )
-    .await;
+    run(client(&uri, &[]).await.unwrap(), OVER_HADOOP, &format!("{}/outside", dir.path().display())).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -110,23 +78,14 @@ async fn clients_lose_no_commit() {
         let uri = serve(&spec, None).await;
         let id = ident(&["n"], "t");
         let catalog = client(&uri, &[]).await.unwrap();
-        catalog
-            .create_namespace(id.namespace(), HashMap::new())
-            .await
-            .unwrap();
-        catalog
-            .clone()
-            .create_table(new_table(&id, FormatVersion::V3))
-            .await
-            .unwrap();
+        catalog.create_namespace(id.namespace(), HashMap::new()).await.unwrap();
+        catalog.clone().create_table(new_table(&id, FormatVersion::V3)).await.unwrap();
         let mut tasks = Vec::new();
         for w in 0..4 {
             let (catalog, id) = (client(&uri, &[]).await.unwrap(), id.clone());
             tasks.push(tokio::spawn(async move {
                 for n in 0..6 {
-                    commit_until_done(&catalog, &id, &format!("w{w}-{n}"), "done")
-                        .await
-                        .unwrap();
+                    commit_until_done(&catalog, &id, &format!("w{w}-{n}"), "done").await.unwrap();
                 }
             }));
         }
@@ -146,15 +105,8 @@ async fn a_client_and_a_direct_user_lose_no_commit() {
     let id = ident(&["n"], "t");
     // Catalogs of one database are told apart by name: the server's is called `behind`.
     let direct = open_catalog(spec, "behind", HashMap::new()).await.unwrap();
-    direct
-        .create_namespace(id.namespace(), HashMap::new())
-        .await
-        .unwrap();
-    direct
-        .clone()
-        .create_table(new_table(&id, FormatVersion::V3))
-        .await
-        .unwrap();
+    direct.create_namespace(id.namespace(), HashMap::new()).await.unwrap();
+    direct.clone().create_table(new_table(&id, FormatVersion::V3)).await.unwrap();
     let writers = [direct.clone(), client(&uri, &[]).await.unwrap()];
     let tasks: Vec<_> = writers
         .into_iter()
@@ -163,9 +115,7 @@ async fn a_client_and_a_direct_user_lose_no_commit() {
             let id = id.clone();
             tokio::spawn(async move {
                 for n in 0..8 {
-                    commit_until_done(&catalog, &id, &format!("w{w}-{n}"), "done")
-                        .await
-                        .unwrap();
+                    commit_until_done(&catalog, &id, &format!("w{w}-{n}"), "done").await.unwrap();
                 }
             })
         })
@@ -180,11 +130,7 @@ async fn a_client_and_a_direct_user_lose_no_commit() {
 async fn a_token_is_needed_and_can_be_fetched() {
     let dir = tempfile::tempdir().unwrap();
     let uri = serve(&specs(dir.path())[0], Some("s3cret")).await;
-    for props in [
-        &[][..],
-        &[("token", "wrong")],
-        &[("credential", "id:wrong")],
-    ] {
+    for props in [&[][..], &[("token", "wrong")], &[("credential", "id:wrong")]] {
         let e = client(&uri, props).await.unwrap_err();
         assert_eq!(e.kind(), ErrorKind::Denied, "{e}");
     }
@@ -193,10 +139,7 @@ async fn a_token_is_needed_and_can_be_fetched() {
         assert!(catalog.list_namespaces(None).await.unwrap().is_empty());
     }
     let (status, _, body) = send("GET", &format!("{uri}/v1/namespaces"), None, &[]).await;
-    assert_eq!(
-        (status, body["error"]["type"].as_str()),
-        (401, Some("NotAuthorizedException"))
-    );
+    assert_eq!((status, body["error"]["type"].as_str()), (401, Some("NotAuthorizedException")));
 }
 
 /// `stage-create` writes nothing; the commit with `assert-create` makes the table with the staged field ids (REST-8, REST-R1).
@@ -206,20 +149,13 @@ async fn staged_creation() {
     for spec in specs(dir.path()) {
         let uri = serve(&spec, None).await;
         let catalog = client(&uri, &[]).await.unwrap();
-        catalog
-            .create_namespace(&ns(&["n"]), HashMap::new())
-            .await
-            .unwrap();
+        catalog.create_namespace(&ns(&["n"]), HashMap::new()).await.unwrap();
         let tables = format!("{uri}/v1/namespaces/n/tables");
         let create = json!({ "name": "t", "stage-create": true, "properties": { "format-version": "3", "k": "v" },
             "schema": { "type": "struct", "fields": [{ "id": 5, "name": "id", "required": true, "type": "long" }] },
             "partition-spec": { "fields": [{ "source-id": 5, "transform": "bucket[4]", "name": "b" }] } });
         let (status, _, staged) = send("POST", &tables, Some(&create), &[]).await;
-        assert_eq!(
-            (status, &staged["metadata-location"]),
-            (200, &Value::Null),
-            "{staged}"
-        );
+        assert_eq!((status, &staged["metadata-location"]), (200, &Value::Null), "{staged}");
         assert!(!catalog.table_exists(&ident(&["n"], "t")).await.unwrap());
         let m = &staged["metadata"];
         let commit = json!({ "requirements": [{ "type": "assert-create" }], "updates": [
@@ -240,11 +176,7 @@ async fn staged_creation() {
         let table = format!("{tables}/t");
         let (status, _, made) = send("POST", &table, Some(&commit), &[]).await;
         assert_eq!(status, 200, "{made}");
-        let got = catalog
-            .clone()
-            .load_table(&ident(&["n"], "t"))
-            .await
-            .unwrap();
+        let got = catalog.clone().load_table(&ident(&["n"], "t")).await.unwrap();
         let got = got.metadata();
         assert_eq!(got.uuid().to_string(), m["table-uuid"].as_str().unwrap());
         assert_eq!((got.current_snapshot_id(), got.next_row_id()), (Some(9), 7));
@@ -252,10 +184,7 @@ async fn staged_creation() {
         assert_eq!(got.default_partition_spec().fields()[0].field_id, 1000);
         assert_eq!(got.properties()["k"], "v");
         let (status, _, again) = send("POST", &table, Some(&commit), &[]).await;
-        assert_eq!(
-            (status, again["error"]["type"].as_str()),
-            (409, Some("CommitFailedException"))
-        );
+        assert_eq!((status, again["error"]["type"].as_str()), (409, Some("CommitFailedException")));
     }
 }
 
@@ -265,129 +194,44 @@ async fn protocol_details() {
     let uri = serve(&specs(dir.path())[0], None).await;
     let catalog = client(&uri, &[]).await.unwrap();
     let (status, _, config) = send("GET", &format!("{uri}/v1/config?warehouse=x"), None, &[]).await;
-    assert_eq!(
-        (
-            status,
-            &config["defaults"],
-            &config["idempotency-key-lifetime"]
-        ),
-        (200, &json!({}), &json!("PT30M"))
-    );
+    assert_eq!((status, &config["defaults"], &config["idempotency-key-lifetime"]), (200, &json!({}), &json!("PT30M")));
     for n in ["c", "a", "b"] {
-        catalog
-            .create_namespace(&ns(&[n]), HashMap::new())
-            .await
-            .unwrap();
+        catalog.create_namespace(&ns(&[n]), HashMap::new()).await.unwrap();
     }
     let url = format!("{uri}/v1/namespaces");
     let (_, _, first) = send("GET", &format!("{url}?pageToken=&pageSize=2"), None, &[]).await;
-    assert_eq!(
-        first,
-        json!({ "namespaces": [["a"], ["b"]], "next-page-token": "2" })
-    );
+    assert_eq!(first, json!({ "namespaces": [["a"], ["b"]], "next-page-token": "2" }));
     let (_, _, second) = send("GET", &format!("{url}?pageToken=2&pageSize=2"), None, &[]).await;
-    assert_eq!(
-        second,
-        json!({ "namespaces": [["c"]], "next-page-token": null })
-    );
+    assert_eq!(second, json!({ "namespaces": [["c"]], "next-page-token": null }));
     for bad in ["pageToken=x", "pageToken=&pageSize=0", "parent=%1F"] {
-        assert_eq!(
-            send("GET", &format!("{url}?{bad}"), None, &[]).await.0,
-            400,
-            "{bad}"
-        );
+        assert_eq!(send("GET", &format!("{url}?{bad}"), None, &[]).await.0, 400, "{bad}");
     }
 
     // Errors have status, type and message; what does not exist is not 500.
     for (method, path, body, want) in [
-        (
-            "GET",
-            "namespaces/none",
-            None,
-            (404, "NoSuchNamespaceException"),
-        ),
-        (
-            "GET",
-            "namespaces/none/tables",
-            None,
-            (404, "NoSuchNamespaceException"),
-        ),
-        (
-            "GET",
-            "namespaces/a/tables/none",
-            None,
-            (404, "NoSuchTableException"),
-        ),
-        (
-            "POST",
-            "namespaces",
-            Some("{"),
-            (400, "BadRequestException"),
-        ),
-        (
-            "POST",
-            "namespaces",
-            Some(r#"{"namespace":["a"]}"#),
-            (409, "AlreadyExistsException"),
-        ),
-        (
-            "POST",
-            "namespaces",
-            Some(r#"{"namespace":[]}"#),
-            (400, "BadRequestException"),
-        ),
-        (
-            "POST",
-            "namespaces",
-            Some(r#"{"namespace":["z"],"properties":{"k":1}}"#),
-            (400, "BadRequestException"),
-        ),
-        (
-            "POST",
-            "namespaces/a/tables",
-            Some(r#"{"name":"t"}"#),
-            (400, "BadRequestException"),
-        ),
-        (
-            "POST",
-            "namespaces/a/tables/none",
-            Some(r#"{"updates":[{"action":"x"}]}"#),
-            (400, "BadRequestException"),
-        ),
-        (
-            "POST",
-            "namespaces/a/tables/none",
-            Some("{}"),
-            (404, "NoSuchTableException"),
-        ),
-        (
-            "POST",
-            "transactions/commit",
-            Some(r#"{"table-changes":[{},{}]}"#),
-            (406, "UnsupportedOperationException"),
-        ),
+        ("GET", "namespaces/none", None, (404, "NoSuchNamespaceException")),
+        ("GET", "namespaces/none/tables", None, (404, "NoSuchNamespaceException")),
+        ("GET", "namespaces/a/tables/none", None, (404, "NoSuchTableException")),
+        ("POST", "namespaces", Some("{"), (400, "BadRequestException")),
+        ("POST", "namespaces", Some(r#"{"namespace":["a"]}"#), (409, "AlreadyExistsException")),
+        ("POST", "namespaces", Some(r#"{"namespace":[]}"#), (400, "BadRequestException")),
+        ("POST", "namespaces", Some(r#"{"namespace":["z"],"properties":{"k":1}}"#), (400, "BadRequestException")),
+        ("POST", "namespaces/a/tables", Some(r#"{"name":"t"}"#), (400, "BadRequestException")),
+        ("POST", "namespaces/a/tables/none", Some(r#"{"updates":[{"action":"x"}]}"#), (400, "BadRequestException")),
+        ("POST", "namespaces/a/tables/none", Some("{}"), (404, "NoSuchTableException")),
+        ("POST", "transactions/commit", Some(r#"{"table-changes":[{},{}]}"#), (406, "UnsupportedOperationException")),
         ("GET", "views", None, (404, "NoSuchEndpointException")),
-        (
-            "PUT",
-            "namespaces",
-            None,
-            (405, "UnsupportedOperationException"),
-        ),
+        ("PUT", "namespaces", None, (405, "UnsupportedOperationException")),
     ] {
         let body: Option<Vec<u8>> = body.map(|b: &str| b.as_bytes().to_vec());
-        let mut request =
-            reqwest::Client::new().request(method.parse().unwrap(), format!("{uri}/v1/{path}"));
+        let mut request = reqwest::Client::new().request(method.parse().unwrap(), format!("{uri}/v1/{path}"));
         if let Some(body) = body {
             request = request.body(body);
         }
         let response = request.send().await.unwrap();
         let status = response.status().as_u16();
         let body: Value = serde_json::from_slice(&response.bytes().await.unwrap()).unwrap();
-        assert_eq!(
-            (status, body["error"]["type"].as_str().unwrap()),
-            want,
-            "{method} {path}: {body}"
-        );
+        assert_eq!((status, body["error"]["type"].as_str().unwrap()), want, "{method} {path}: {body}");
         assert_eq!(body["error"]["code"], status);
         assert!(!body["error"]["message"].as_str().unwrap().is_empty());
     }
@@ -395,22 +239,10 @@ async fn protocol_details() {
     // Properties of a namespace.
     let body = json!({ "removals": ["x", "gone"], "updates": { "k": "v" } });
     let props = format!("{url}/a/properties");
-    let (_, _, answer) = send(
-        "POST",
-        &props,
-        Some(&json!({ "updates": { "x": "1" } })),
-        &[],
-    )
-    .await;
-    assert_eq!(
-        answer,
-        json!({ "updated": ["x"], "removed": [], "missing": [] })
-    );
+    let (_, _, answer) = send("POST", &props, Some(&json!({ "updates": { "x": "1" } })), &[]).await;
+    assert_eq!(answer, json!({ "updated": ["x"], "removed": [], "missing": [] }));
     let (_, _, answer) = send("POST", &props, Some(&body), &[]).await;
-    assert_eq!(
-        answer,
-        json!({ "updated": ["k"], "removed": ["x"], "missing": ["gone"] })
-    );
+    assert_eq!(answer, json!({ "updated": ["k"], "removed": ["x"], "missing": ["gone"] }));
     let both = json!({ "removals": ["k"], "updates": { "k": "v" } });
     assert_eq!(send("POST", &props, Some(&both), &[]).await.0, 422);
 }
@@ -421,15 +253,8 @@ async fn etags_and_snapshots_of_refs() {
     let uri = serve(&specs(dir.path())[0], None).await;
     let catalog = client(&uri, &[]).await.unwrap();
     let id = ident(&["n"], "t");
-    catalog
-        .create_namespace(id.namespace(), HashMap::new())
-        .await
-        .unwrap();
-    catalog
-        .clone()
-        .create_table(new_table(&id, FormatVersion::V3))
-        .await
-        .unwrap();
+    catalog.create_namespace(id.namespace(), HashMap::new()).await.unwrap();
+    catalog.clone().create_table(new_table(&id, FormatVersion::V3)).await.unwrap();
     commit_until_done(&catalog, &id, "a", "1").await.unwrap();
     commit_until_done(&catalog, &id, "b", "1").await.unwrap();
     let url = format!("{uri}/v1/namespaces/n/tables/t");
@@ -437,20 +262,12 @@ async fn etags_and_snapshots_of_refs() {
     let (_, refs_headers, refs) = send("GET", &format!("{url}?snapshots=refs"), None, &[]).await;
     assert_eq!(all["metadata"]["snapshots"].as_array().unwrap().len(), 2);
     assert_eq!(refs["metadata"]["snapshots"].as_array().unwrap().len(), 1);
-    assert_ne!(
-        all_headers["etag"], refs_headers["etag"],
-        "an ETag names a representation (REST-41)"
-    );
+    assert_ne!(all_headers["etag"], refs_headers["etag"], "an ETag names a representation (REST-41)");
     let known = [("If-None-Match", all_headers["etag"].as_str())];
     assert_eq!(send("GET", &url, None, &known).await.0, 304);
     commit_until_done(&catalog, &id, "c", "1").await.unwrap();
     assert_eq!(send("GET", &url, None, &known).await.0, 200);
-    assert_eq!(
-        send("GET", &format!("{url}?snapshots=some"), None, &[])
-            .await
-            .0,
-        400
-    );
+    assert_eq!(send("GET", &format!("{url}?snapshots=some"), None, &[]).await.0, 400);
 }
 
 /// A repeated key gets the first outcome; the same key for something else is refused (REST-63).
@@ -466,37 +283,13 @@ async fn idempotency_keys() {
     let (second, _, again) = send("POST", &url, Some(&body), &with_key).await;
     assert_eq!((first, second), (200, 200));
     assert_eq!(answer, again);
-    assert_eq!(
-        send("POST", &url, Some(&body), &[]).await.0,
-        409,
-        "without the key it exists"
-    );
+    assert_eq!(send("POST", &url, Some(&body), &[]).await.0, 409, "without the key it exists");
     let other = json!({ "namespace": ["m"], "properties": {} });
     assert_eq!(send("POST", &url, Some(&other), &with_key).await.0, 422);
-    assert_eq!(
-        send(
-            "DELETE",
-            &format!("{url}/n"),
-            None,
-            &[("Idempotency-Key", "abc")]
-        )
-        .await
-        .0,
-        400
-    );
+    assert_eq!(send("DELETE", &format!("{url}/n"), None, &[("Idempotency-Key", "abc")]).await.0, 400);
     let key = uuid::Uuid::now_v7().to_string();
     for _ in 0..2 {
-        assert_eq!(
-            send(
-                "DELETE",
-                &format!("{url}/n"),
-                None,
-                &[("Idempotency-Key", key.as_str())]
-            )
-            .await
-            .0,
-            204
-        );
+        assert_eq!(send("DELETE", &format!("{url}/n"), None, &[("Idempotency-Key", key.as_str())]).await.0, 204);
     }
 }
 
@@ -507,15 +300,8 @@ async fn a_stale_first_row_id_is_a_conflict() {
     let uri = serve(&specs(dir.path())[0], None).await;
     let catalog = client(&uri, &[]).await.unwrap();
     let id = ident(&["n"], "t");
-    catalog
-        .create_namespace(id.namespace(), HashMap::new())
-        .await
-        .unwrap();
-    catalog
-        .clone()
-        .create_table(new_table(&id, FormatVersion::V3))
-        .await
-        .unwrap();
+    catalog.create_namespace(id.namespace(), HashMap::new()).await.unwrap();
+    catalog.clone().create_table(new_table(&id, FormatVersion::V3)).await.unwrap();
     commit_until_done(&catalog, &id, "a", "1").await.unwrap();
     let m = catalog.clone().load_table(&id).await.unwrap();
     let m = m.metadata();
@@ -527,22 +313,8 @@ async fn a_stale_first_row_id_is_a_conflict() {
     let url = format!("{uri}/v1/namespaces/n/tables/t");
     for stale in [snapshot(2, json!(0)), snapshot(1, json!(3))] {
         let (status, _, body) = send("POST", &url, Some(&stale), &[]).await;
-        assert_eq!(
-            (status, body["error"]["type"].as_str()),
-            (409, Some("CommitFailedException")),
-            "{body}"
-        );
+        assert_eq!((status, body["error"]["type"].as_str()), (409, Some("CommitFailedException")), "{body}");
     }
-    assert_eq!(
-        send("POST", &url, Some(&snapshot(2, Value::Null)), &[])
-            .await
-            .0,
-        400
-    );
-    assert_eq!(
-        send("POST", &url, Some(&snapshot(2, json!(3))), &[])
-            .await
-            .0,
-        200
-    );
+    assert_eq!(send("POST", &url, Some(&snapshot(2, Value::Null)), &[]).await.0, 400);
+    assert_eq!(send("POST", &url, Some(&snapshot(2, json!(3))), &[]).await.0, 200);
 }

@@ -16,9 +16,7 @@ fn schema(name: &str) -> Value {
 
 /// Checks the part of JSON Schema that the two documents use; a keyword it does not know is a fault of this test.
 fn check(root: &Value, s: &Value, v: &Value, at: &str) -> Result<(), String> {
-    let rules = s
-        .as_object()
-        .ok_or_else(|| format!("{at}: schema is no object"))?;
+    let rules = s.as_object().ok_or_else(|| format!("{at}: schema is no object"))?;
     for (key, rule) in rules {
         let fault = |why: String| Err(format!("{at}: {why}"));
         let number = || rule.as_f64().unwrap_or_default();
@@ -27,12 +25,7 @@ fn check(root: &Value, s: &Value, v: &Value, at: &str) -> Result<(), String> {
             "$schema" | "title" | "description" | "$defs" | "pattern" => {}
             "$ref" => {
                 let target = root.pointer(rule.as_str().unwrap_or("").trim_start_matches('#'));
-                check(
-                    root,
-                    target.ok_or_else(|| format!("{at}: dangling {rule}"))?,
-                    v,
-                    at,
-                )?;
+                check(root, target.ok_or_else(|| format!("{at}: dangling {rule}"))?, v, at)?;
             }
             "type" => {
                 let names: Vec<&str> = rule.as_array().map_or_else(
@@ -65,12 +58,7 @@ fn check(root: &Value, s: &Value, v: &Value, at: &str) -> Result<(), String> {
                 }
             }
             "required" => {
-                for k in rule
-                    .as_array()
-                    .into_iter()
-                    .flatten()
-                    .filter_map(Value::as_str)
-                {
+                for k in rule.as_array().into_iter().flatten().filter_map(Value::as_str) {
                     if v.is_object() && v.get(k).is_none() {
                         return fault(format!("no {k}"));
                     }
@@ -118,12 +106,7 @@ fn check(root: &Value, s: &Value, v: &Value, at: &str) -> Result<(), String> {
             }
             "minItems" | "maxItems" | "maxProperties" | "minLength" | "minimum" | "maximum" => {}
             "oneOf" | "anyOf" => {
-                let each: Vec<_> = rule
-                    .as_array()
-                    .into_iter()
-                    .flatten()
-                    .map(|sub| check(root, sub, v, at))
-                    .collect();
+                let each: Vec<_> = rule.as_array().into_iter().flatten().map(|sub| check(root, sub, v, at)).collect();
                 let fits = each.iter().filter(|r| r.is_ok()).count();
                 if fits == 0 || (key == "oneOf" && fits > 1) {
                     let why: Vec<String> = each.into_iter().filter_map(Result::err).collect();
@@ -168,20 +151,15 @@ fn every_scenario_fits_the_schema() {
 #[test]
 fn the_scenario_schema_refuses_what_floe_refuses() {
     let root = schema("scenario.schema.json");
-    let good = json!({"title": "t", "clauses": ["DV-1"], "features": ["v3"], "columns": ["id int"], "step": [{"sql": "x"}]});
+    let good =
+        json!({"title": "t", "clauses": ["DV-1"], "features": ["v3"], "columns": ["id int"], "step": [{"sql": "x"}]});
     valid(&root, &good).expect("good");
     for (pointer, bad) in [
         ("/features/0", json!("v9")),
         ("/step/0", json!({"sql": "x", "unknown": 1})),
         ("/step/0", json!({"note": "neither sql nor damage"})),
-        (
-            "/step/0",
-            json!({"sql": "x", "model": [{"insert": [], "delete": 1}]}),
-        ),
-        (
-            "/step/0",
-            json!({"sql": "x", "snapshot": {"operation": "upsert"}}),
-        ),
+        ("/step/0", json!({"sql": "x", "model": [{"insert": [], "delete": 1}]})),
+        ("/step/0", json!({"sql": "x", "snapshot": {"operation": "upsert"}})),
         ("/clauses", json!([])),
     ] {
         let mut v = good.clone();
@@ -202,32 +180,11 @@ fn every_request_floe_sends_fits_the_protocol_schema() {
     };
     let text = || "x".to_string();
     for r in [
-        Request::Hello {
-            protocol: PROTOCOL,
-            warehouse: text(),
-            catalog: text(),
-            scratch: text(),
-            rest: None,
-        },
-        Request::Apply {
-            sql: text(),
-            table: table.clone(),
-        },
-        Request::Scan {
-            table: table.clone(),
-            limit: 5,
-        },
-        Request::Query {
-            sql: text(),
-            table: table.clone(),
-            limit: 5,
-        },
-        Request::Changes {
-            table,
-            from: None,
-            to: Some(3),
-            limit: 5,
-        },
+        Request::Hello { protocol: PROTOCOL, warehouse: text(), catalog: text(), scratch: text(), rest: None },
+        Request::Apply { sql: text(), table: table.clone() },
+        Request::Scan { table: table.clone(), limit: 5 },
+        Request::Query { sql: text(), table: table.clone(), limit: 5 },
+        Request::Changes { table, from: None, to: Some(3), limit: 5 },
         Request::Stop {},
     ] {
         let mut v = serde_json::to_value(&r).expect("JSON");
@@ -242,16 +199,7 @@ fn replies_have_exactly_one_outcome() {
     let ok = json!({"columns": [["id", "int"]], "count": 0, "digest": "0000000000000000"});
     valid(&root, &json!({"id": 1, "ok": ok})).expect("a result");
     valid(&root, &json!({"id": 1, "skipped": {"reason": "no SQL"}})).expect("a skip");
-    assert!(
-        valid(
-            &root,
-            &json!({"id": 1, "ok": {}, "error": {"message": "x"}})
-        )
-        .is_err()
-    );
+    assert!(valid(&root, &json!({"id": 1, "ok": {}, "error": {"message": "x"}})).is_err());
     assert!(valid(&root, &json!({"id": 1})).is_err());
-    assert!(
-        valid(&root, &json!({"id": 1, "skipped": {"reason": ""}})).is_err(),
-        "a reason is mandatory"
-    );
+    assert!(valid(&root, &json!({"id": 1, "skipped": {"reason": ""}})).is_err(), "a reason is mandatory");
 }

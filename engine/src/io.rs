@@ -206,9 +206,9 @@ fn split_location(location: &str) -> Result<(String, String)> {
             Ok((format!("{scheme}://"), path.into()))
         }
         _ => {
-            let rest = rest.strip_prefix("//").ok_or_else(|| {
-                Error::invalid("expected scheme://authority/path").at(location)
-            })?;
+            let rest = rest
+                .strip_prefix("//")
+                .ok_or_else(|| Error::invalid("expected scheme://authority/path").at(location))?;
             let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
             Ok((format!("{scheme}://{authority}"), path.into()))
         }

@@ -23,11 +23,9 @@ pub struct Metadata {
 impl Metadata {
     /// Branches and tags by name. The `iceberg` model keeps them private, so they are read from its JSON.
     pub fn refs(&self) -> Result<BTreeMap<String, SnapshotReference>> {
-        let json = serde_json::to_value(&self.inner)
-            .map_err(|e| Error::internal(format!("metadata as JSON: {e}")))?;
+        let json = serde_json::to_value(&self.inner).map_err(|e| Error::internal(format!("metadata as JSON: {e}")))?;
         match json.get("refs") {
-            Some(refs) => serde_json::from_value(refs.clone())
-                .map_err(|e| Error::internal(format!("refs: {e}"))),
+            Some(refs) => serde_json::from_value(refs.clone()).map_err(|e| Error::internal(format!("refs: {e}"))),
             None => Ok(BTreeMap::new()),
         }
     }
@@ -70,13 +68,7 @@ impl Table {
         io: FileIo,
         catalog: Arc<dyn Catalog>,
     ) -> Self {
-        Self {
-            ident,
-            metadata_location: metadata_location.into(),
-            metadata,
-            io,
-            catalog,
-        }
+        Self { ident, metadata_location: metadata_location.into(), metadata, io, catalog }
     }
 
     /// Namespace and name.
@@ -126,10 +118,7 @@ impl Table {
 
     /// A table property, with the given default (PROP-*).
     pub fn property<'a>(&'a self, key: &str, default: &'a str) -> &'a str {
-        self.metadata
-            .properties()
-            .get(key)
-            .map_or(default, String::as_str)
+        self.metadata.properties().get(key).map_or(default, String::as_str)
     }
 
     /// Folder of new data files: `write.data.path`, else `data/` below the location (LOC-*).
@@ -144,10 +133,7 @@ impl Table {
     pub fn metadata_folder(&self) -> String {
         match self.metadata.properties().get("write.metadata.path") {
             Some(p) => p.trim_end_matches('/').to_string(),
-            None => format!(
-                "{}/metadata",
-                self.metadata.location().trim_end_matches('/')
-            ),
+            None => format!("{}/metadata", self.metadata.location().trim_end_matches('/')),
         }
     }
 }

@@ -13,23 +13,12 @@ use floe_engine::ErrorKind;
 use floe_engine::catalog::{Catalog, open_catalog};
 use iceberg::spec::FormatVersion;
 
-const HADOOP: Abilities = Abilities {
-    rename: false,
-    namespace_properties: false,
-    custom_location: false,
-};
-const SQL: Abilities = Abilities {
-    rename: true,
-    namespace_properties: true,
-    custom_location: true,
-};
+const HADOOP: Abilities = Abilities { rename: false, namespace_properties: false, custom_location: false };
+const SQL: Abilities = Abilities { rename: true, namespace_properties: true, custom_location: true };
 
 /// Both local catalogs in a folder, as command-line specs.
 fn specs(dir: &Path) -> [String; 2] {
-    [
-        format!("hadoop:{}/wh", dir.display()),
-        format!("sql:sqlite:{}/catalog.db", dir.display()),
-    ]
+    [format!("hadoop:{}/wh", dir.display()), format!("sql:sqlite:{}/catalog.db", dir.display())]
 }
 
 async fn open(spec: &str) -> Arc<dyn Catalog> {
@@ -39,15 +28,8 @@ async fn open(spec: &str) -> Arc<dyn Catalog> {
 async fn with_table(spec: &str) -> (Arc<dyn Catalog>, iceberg::TableIdent) {
     let catalog = open(spec).await;
     let id = ident(&["n"], "t");
-    catalog
-        .create_namespace(id.namespace(), HashMap::new())
-        .await
-        .unwrap();
-    catalog
-        .clone()
-        .create_table(new_table(&id, FormatVersion::V3))
-        .await
-        .unwrap();
+    catalog.create_namespace(id.namespace(), HashMap::new()).await.unwrap();
+    catalog.clone().create_table(new_table(&id, FormatVersion::V3)).await.unwrap();
     (catalog, id)
 }
 
@@ -55,38 +37,18 @@ async fn with_table(spec: &str) -> (Arc<dyn Catalog>, iceberg::TableIdent) {
 async fn hadoop_passes_the_suite() {
     let dir = tempfile::tempdir().unwrap();
     let catalog = open(&specs(dir.path())[0]).await;
-    run(
-        catalog,
-        HADOOP,
-        &format!("{}/outside", dir.path().display()),
-    )
-    .await;
+    run(catalog, HADOOP, &format!("{}/outside", dir.path().display())).await;
 }
 
 #[tokio::test]
 async fn hadoop_with_a_file_uri_passes_the_suite_and_keeps_the_prefix() {
     let dir = tempfile::tempdir().unwrap();
     let catalog = open(&format!("hadoop:file://{}/wh", dir.path().display())).await;
-    run(
-        catalog.clone(),
-        HADOOP,
-        &format!("{}/outside", dir.path().display()),
-    )
-    .await;
+    run(catalog.clone(), HADOOP, &format!("{}/outside", dir.path().display())).await;
     let id = ident(&["n"], "t");
-    catalog
-        .create_namespace(id.namespace(), HashMap::new())
-        .await
-        .unwrap();
-    let t = catalog
-        .clone()
-        .create_table(new_table(&id, FormatVersion::V3))
-        .await
-        .unwrap();
-    assert_eq!(
-        t.metadata().location(),
-        format!("file://{}/wh/n/t", dir.path().display())
-    );
+    catalog.create_namespace(id.namespace(), HashMap::new()).await.unwrap();
+    let t = catalog.clone().create_table(new_table(&id, FormatVersion::V3)).await.unwrap();
+    assert_eq!(t.metadata().location(), format!("file://{}/wh/n/t", dir.path().display()));
 }
 
 #[tokio::test]
@@ -99,13 +61,8 @@ async fn sqlite_passes_the_suite() {
 #[tokio::test]
 async fn sqlite_in_memory_passes_the_suite() {
     let dir = tempfile::tempdir().unwrap();
-    let props = HashMap::from([(
-        "warehouse".to_string(),
-        format!("{}/wh", dir.path().display()),
-    )]);
-    let catalog = open_catalog("sql:sqlite::memory:", "m", props)
-        .await
-        .unwrap();
+    let props = HashMap::from([("warehouse".to_string(), format!("{}/wh", dir.path().display()))]);
+    let catalog = open_catalog("sql:sqlite::memory:", "m", props).await.unwrap();
     run(catalog, SQL, &format!("{}/outside", dir.path().display())).await;
 }
 
@@ -121,17 +78,10 @@ async fn hadoop_layout() {
         .map(|e| e.unwrap().file_name().into_string().unwrap())
         .collect();
     names.sort();
-    assert_eq!(
-        names,
-        ["v1.metadata.json", "v2.metadata.json", "version-hint.text"]
-    );
-    assert_eq!(
-        std::fs::read_to_string(table.join("metadata/version-hint.text")).unwrap(),
-        "2"
-    );
+    assert_eq!(names, ["v1.metadata.json", "v2.metadata.json", "version-hint.text"]);
+    assert_eq!(std::fs::read_to_string(table.join("metadata/version-hint.text")).unwrap(), "2");
     let json: serde_json::Value =
-        serde_json::from_slice(&std::fs::read(table.join("metadata/v1.metadata.json")).unwrap())
-            .unwrap();
+        serde_json::from_slice(&std::fs::read(table.join("metadata/v1.metadata.json")).unwrap()).unwrap();
     assert_eq!(json["location"], table.to_str().unwrap());
     assert_eq!(json["next-row-id"], 0);
     assert_eq!(json["format-version"], 3);
@@ -143,38 +93,26 @@ async fn hadoop_finds_the_version_whatever_the_hint_says() {
     let dir = tempfile::tempdir().unwrap();
     let (catalog, id) = with_table(&specs(dir.path())[0]).await;
     for n in 0..3 {
-        commit_until_done(&catalog, &id, "n", &n.to_string())
-            .await
-            .unwrap();
+        commit_until_done(&catalog, &id, "n", &n.to_string()).await.unwrap();
     }
     let metadata = dir.path().join("wh/n/t/metadata");
     let hint = metadata.join("version-hint.text");
     for text in ["1", "3", " 2\n", "99", "x", "", "-1", "\u{fffd}"] {
         std::fs::write(&hint, text).unwrap();
         let t = catalog.clone().load_table(&id).await.unwrap();
-        assert!(
-            t.metadata_location().ends_with("/v4.metadata.json"),
-            "hint {text:?}: {}",
-            t.metadata_location()
-        );
+        assert!(t.metadata_location().ends_with("/v4.metadata.json"), "hint {text:?}: {}", t.metadata_location());
     }
     std::fs::write(&hint, [0xff, 0xfe]).unwrap();
     assert!(catalog.table_exists(&id).await.unwrap());
     std::fs::remove_file(&hint).unwrap();
     // Old versions may be gone, and what a killed writer left is no version.
     std::fs::remove_file(metadata.join("v1.metadata.json")).unwrap();
-    std::fs::write(
-        metadata.join("6f9b2f0c-0000-4000-8000-000000000000.metadata.json"),
-        "{",
-    )
-    .unwrap();
+    std::fs::write(metadata.join("6f9b2f0c-0000-4000-8000-000000000000.metadata.json"), "{").unwrap();
     std::fs::write(metadata.join("v5.metadata.json#1"), "{").unwrap();
     std::fs::write(metadata.join(".v9.metadata.json.crc"), "crc").unwrap();
     let t = catalog.clone().load_table(&id).await.unwrap();
     assert!(t.metadata_location().ends_with("/v4.metadata.json"));
-    commit_until_done(&catalog, &id, "n", "after")
-        .await
-        .unwrap();
+    commit_until_done(&catalog, &id, "n", "after").await.unwrap();
     assert_eq!(std::fs::read_to_string(&hint).unwrap(), "5");
 }
 
@@ -194,9 +132,7 @@ async fn hadoop_removes_the_stale_checksum_of_the_hint() {
 async fn hadoop_reads_and_writes_gzip() {
     let dir = tempfile::tempdir().unwrap();
     let (catalog, id) = with_table(&specs(dir.path())[0]).await;
-    commit_until_done(&catalog, &id, "write.metadata.compression-codec", "gzip")
-        .await
-        .unwrap();
+    commit_until_done(&catalog, &id, "write.metadata.compression-codec", "gzip").await.unwrap();
     commit_until_done(&catalog, &id, "k", "1").await.unwrap();
     let metadata = dir.path().join("wh/n/t/metadata");
     let packed = metadata.join("v3.gz.metadata.json");
@@ -205,82 +141,32 @@ async fn hadoop_reads_and_writes_gzip() {
     let t = catalog.clone().load_table(&id).await.unwrap();
     assert!(t.metadata_location().ends_with("v3.metadata.json.gz"));
     commit_until_done(&catalog, &id, "k", "2").await.unwrap();
-    assert_eq!(
-        catalog
-            .clone()
-            .load_table(&id)
-            .await
-            .unwrap()
-            .metadata()
-            .properties()["k"],
-        "2"
-    );
+    assert_eq!(catalog.clone().load_table(&id).await.unwrap().metadata().properties()["k"], "2");
     // A cut gzip file is an error, not an older version.
     let newest = metadata.join("v4.gz.metadata.json");
     let bytes = std::fs::read(&newest).unwrap();
     std::fs::write(&newest, &bytes[..bytes.len() / 2]).unwrap();
-    assert_eq!(
-        catalog.clone().load_table(&id).await.unwrap_err().kind(),
-        ErrorKind::Malformed
-    );
+    assert_eq!(catalog.clone().load_table(&id).await.unwrap_err().kind(), ErrorKind::Malformed);
 }
 
 #[tokio::test]
 async fn hadoop_refuses_what_folders_cannot_do() {
     let dir = tempfile::tempdir().unwrap();
     let (catalog, id) = with_table(&specs(dir.path())[0]).await;
-    let e = catalog
-        .rename_table(&id, &ident(&["n"], "u"))
-        .await
-        .unwrap_err();
-    assert_eq!(
-        (e.kind(), e.clause_id()),
-        (ErrorKind::Unsupported, Some("CAT-1"))
-    );
+    let e = catalog.rename_table(&id, &ident(&["n"], "u")).await.unwrap_err();
+    assert_eq!((e.kind(), e.clause_id()), (ErrorKind::Unsupported, Some("CAT-1")));
     for name in ["..", ".", "a/b", "", "a\\b"] {
-        let e = catalog
-            .create_namespace(&ns(&[name]), HashMap::new())
-            .await
-            .unwrap_err();
+        let e = catalog.create_namespace(&ns(&[name]), HashMap::new()).await.unwrap_err();
         assert_eq!(e.kind(), ErrorKind::InvalidInput, "{name:?}");
     }
     let base = catalog.clone().load_table(&id).await.unwrap();
     let commit = commit_of(&base, "write.metadata.path", "/elsewhere");
-    assert_eq!(
-        catalog
-            .clone()
-            .commit_table(commit)
-            .await
-            .unwrap_err()
-            .clause_id(),
-        Some("FS-6")
-    );
+    assert_eq!(catalog.clone().commit_table(commit).await.unwrap_err().clause_id(), Some("FS-6"));
     let mut commit = commit_of(&base, "k", "1");
-    let moved = commit
-        .metadata
-        .inner
-        .clone()
-        .into_builder(None)
-        .set_location("/elsewhere".into());
+    let moved = commit.metadata.inner.clone().into_builder(None).set_location("/elsewhere".into());
     commit.metadata.inner = moved.build().unwrap().metadata;
-    assert_eq!(
-        catalog
-            .clone()
-            .commit_table(commit)
-            .await
-            .unwrap_err()
-            .clause_id(),
-        Some("FS-6")
-    );
-    assert_eq!(
-        catalog
-            .clone()
-            .load_table(&id)
-            .await
-            .unwrap()
-            .metadata_location(),
-        base.metadata_location()
-    );
+    assert_eq!(catalog.clone().commit_table(commit).await.unwrap_err().clause_id(), Some("FS-6"));
+    assert_eq!(catalog.clone().load_table(&id).await.unwrap().metadata_location(), base.metadata_location());
 }
 
 /// Metadata files that fell out of the log are deleted when the table asks for it (PROP-19).
@@ -289,32 +175,15 @@ async fn old_metadata_files_go_when_asked() {
     let dir = tempfile::tempdir().unwrap();
     for spec in specs(dir.path()) {
         let (catalog, id) = with_table(&spec).await;
-        commit_until_done(&catalog, &id, "write.metadata.previous-versions-max", "2")
-            .await
-            .unwrap();
-        commit_until_done(
-            &catalog,
-            &id,
-            "write.metadata.delete-after-commit.enabled",
-            "true",
-        )
-        .await
-        .unwrap();
+        commit_until_done(&catalog, &id, "write.metadata.previous-versions-max", "2").await.unwrap();
+        commit_until_done(&catalog, &id, "write.metadata.delete-after-commit.enabled", "true").await.unwrap();
         for n in 0..4 {
-            commit_until_done(&catalog, &id, "n", &n.to_string())
-                .await
-                .unwrap();
+            commit_until_done(&catalog, &id, "n", &n.to_string()).await.unwrap();
         }
         let t = catalog.clone().load_table(&id).await.unwrap();
         let folder = PathBuf::from(t.metadata_folder());
         let left = std::fs::read_dir(folder).unwrap();
-        let left = left.filter(|e| {
-            e.as_ref()
-                .unwrap()
-                .file_name()
-                .to_string_lossy()
-                .ends_with(".metadata.json")
-        });
+        let left = left.filter(|e| e.as_ref().unwrap().file_name().to_string_lossy().ends_with(".metadata.json"));
         // The current one and the two of the log.
         assert_eq!(left.count(), 3, "{spec}");
     }
@@ -326,39 +195,15 @@ async fn purge_is_refused_without_gc() {
     let dir = tempfile::tempdir().unwrap();
     for spec in specs(dir.path()) {
         let (catalog, id) = with_table(&spec).await;
-        let mut commit = commit_of(
-            &catalog.clone().load_table(&id).await.unwrap(),
-            "gc.enabled",
-            "false",
-        );
+        let mut commit = commit_of(&catalog.clone().load_table(&id).await.unwrap(), "gc.enabled", "false");
         // Without the snapshot: its manifest list does not exist.
         let base = commit.base.clone();
-        let only = base
-            .metadata()
-            .inner
-            .clone()
-            .into_builder(Some(base.metadata_location().into()));
-        let only = only
-            .set_properties(HashMap::from([(
-                "gc.enabled".to_string(),
-                "false".to_string(),
-            )]))
-            .unwrap();
+        let only = base.metadata().inner.clone().into_builder(Some(base.metadata_location().into()));
+        let only = only.set_properties(HashMap::from([("gc.enabled".to_string(), "false".to_string())])).unwrap();
         commit.metadata.inner = only.build().unwrap().metadata;
         let t = catalog.clone().commit_table(commit).await.unwrap();
-        assert_eq!(
-            catalog.drop_table(&id, true).await.unwrap_err().clause_id(),
-            Some("PROP-29")
-        );
-        assert_eq!(
-            catalog
-                .clone()
-                .load_table(&id)
-                .await
-                .unwrap()
-                .metadata_location(),
-            t.metadata_location()
-        );
+        assert_eq!(catalog.drop_table(&id, true).await.unwrap_err().clause_id(), Some("PROP-29"));
+        assert_eq!(catalog.clone().load_table(&id).await.unwrap().metadata_location(), t.metadata_location());
     }
 }
 
@@ -375,9 +220,7 @@ async fn tasks_lose_no_commit() {
             let (catalog, id) = (open(&spec).await, id.clone());
             tasks.push(tokio::spawn(async move {
                 for n in 0..EACH {
-                    commit_until_done(&catalog, &id, &format!("w{w}-{n}"), "done")
-                        .await
-                        .unwrap();
+                    commit_until_done(&catalog, &id, &format!("w{w}-{n}"), "done").await.unwrap();
                 }
             }));
         }
@@ -397,11 +240,8 @@ async fn one_creator_wins() {
         let mut namespaces = Vec::new();
         for _ in 0..6 {
             let (catalog, id) = (open(&spec).await, id.clone());
-            namespaces.push(tokio::spawn(async move {
-                catalog
-                    .create_namespace(id.namespace(), HashMap::new())
-                    .await
-            }));
+            namespaces
+                .push(tokio::spawn(async move { catalog.create_namespace(id.namespace(), HashMap::new()).await }));
         }
         for t in namespaces {
             if let Err(e) = t.await.unwrap() {
@@ -412,12 +252,8 @@ async fn one_creator_wins() {
         for n in 0..6 {
             let (catalog, mut table) = (open(&spec).await, new_table(&id, FormatVersion::V3));
             let codec = if n % 2 == 0 { "gzip" } else { "none" };
-            table
-                .properties
-                .insert("write.metadata.compression-codec".into(), codec.into());
-            tasks.push(tokio::spawn(
-                async move { catalog.create_table(table).await },
-            ));
+            table.properties.insert("write.metadata.compression-codec".into(), codec.into());
+            tasks.push(tokio::spawn(async move { catalog.create_table(table).await }));
         }
         let mut won = Vec::new();
         for t in tasks {
@@ -451,9 +287,7 @@ async fn is_writer() -> bool {
     let parts: Vec<&str> = task.split('|').collect();
     let (catalog, id) = (open(parts[0]).await, ident(&["n"], "t"));
     for n in 0..parts[2].parse().unwrap() {
-        commit_until_done(&catalog, &id, &format!("w{}-{n}", parts[1]), "done")
-            .await
-            .unwrap();
+        commit_until_done(&catalog, &id, &format!("w{}-{n}", parts[1]), "done").await.unwrap();
     }
     true
 }
@@ -468,9 +302,7 @@ async fn processes_lose_no_commit() {
     let dir = tempfile::tempdir().unwrap();
     for spec in specs(dir.path()) {
         let (catalog, id) = with_table(&spec).await;
-        let writers: Vec<_> = (0..WRITERS)
-            .map(|w| spawn_writer("processes_lose_no_commit", &spec, w, EACH))
-            .collect();
+        let writers: Vec<_> = (0..WRITERS).map(|w| spawn_writer("processes_lose_no_commit", &spec, w, EACH)).collect();
         for mut w in writers {
             assert!(w.wait().unwrap().success(), "a writer failed on {spec}");
         }
@@ -489,35 +321,15 @@ async fn a_killed_writer_leaves_the_table_readable() {
         let (catalog, id) = with_table(&spec).await;
         let mut versions = 0;
         for round in 0..12u64 {
-            let mut writer = spawn_writer(
-                "a_killed_writer_leaves_the_table_readable",
-                &spec,
-                round as usize,
-                10_000,
-            );
+            let mut writer = spawn_writer("a_killed_writer_leaves_the_table_readable", &spec, round as usize, 10_000);
             // Wait until it commits, then for another few milliseconds.
-            let before = catalog
-                .clone()
-                .load_table(&id)
-                .await
-                .unwrap()
-                .metadata()
-                .last_sequence_number();
+            let before = catalog.clone().load_table(&id).await.unwrap().metadata().last_sequence_number();
             loop {
-                let now = catalog
-                    .clone()
-                    .load_table(&id)
-                    .await
-                    .unwrap()
-                    .metadata()
-                    .last_sequence_number();
+                let now = catalog.clone().load_table(&id).await.unwrap().metadata().last_sequence_number();
                 if now > before {
                     break;
                 }
-                assert!(
-                    writer.try_wait().unwrap().is_none(),
-                    "the writer ended by itself"
-                );
+                assert!(writer.try_wait().unwrap().is_none(), "the writer ended by itself");
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
             tokio::time::sleep(Duration::from_micros(round * 700)).await;
@@ -526,9 +338,7 @@ async fn a_killed_writer_leaves_the_table_readable() {
             let t = catalog.clone().load_table(&id).await.unwrap();
             let m = t.metadata();
             assert_eq!(m.snapshots().count() as i64, m.last_sequence_number());
-            commit_until_done(&catalog, &id, "after", &round.to_string())
-                .await
-                .unwrap();
+            commit_until_done(&catalog, &id, "after", &round.to_string()).await.unwrap();
             versions = m.last_sequence_number();
         }
         assert!(versions >= 12);

@@ -38,21 +38,15 @@ fn binaries() -> Option<PathBuf> {
         .filter(|b| b.join("initdb").is_file())
         .collect();
     found.sort();
-    let on_path = std::env::var_os("PATH").and_then(|p| {
-        std::env::split_paths(&p)
-            .find(|d| d.join("initdb").is_file() && d.join("postgres").is_file())
-    });
+    let on_path = std::env::var_os("PATH")
+        .and_then(|p| std::env::split_paths(&p).find(|d| d.join("initdb").is_file() && d.join("postgres").is_file()));
     found.pop().or(on_path)
 }
 
 /// A command as a user who may run a server: root may not, so that becomes `nobody`.
 fn unprivileged(program: PathBuf, dir: &Path) -> Command {
     let mut command = Command::new(program);
-    command
-        .current_dir(dir)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .env("LC_ALL", "C");
+    command.current_dir(dir).stdout(Stdio::null()).stderr(Stdio::null()).env("LC_ALL", "C");
     if std::fs::metadata(dir).unwrap().uid() == NOBODY {
         command.uid(NOBODY).gid(NOBODY);
     }
@@ -65,9 +59,7 @@ impl Server {
     /// `None`, with the reason printed, when there is no PostgreSQL.
     fn start() -> Option<Self> {
         let Some(bin) = binaries() else {
-            eprintln!(
-                "skipped: no PostgreSQL here (initdb and postgres; on Debian: apt-get install postgresql)"
-            );
+            eprintln!("skipped: no PostgreSQL here (initdb and postgres; on Debian: apt-get install postgresql)");
             return None;
         };
         let dir = tempfile::tempdir().unwrap();
@@ -78,32 +70,14 @@ impl Server {
         }
         let data = dir.path().join("data");
         let init = unprivileged(bin.join("initdb"), dir.path())
-            .args([
-                "--auth=trust",
-                "--no-sync",
-                "--username=floe",
-                "--encoding=UTF8",
-                "-D",
-            ])
+            .args(["--auth=trust", "--no-sync", "--username=floe", "--encoding=UTF8", "-D"])
             .arg(&data)
             .status()
             .unwrap();
         assert!(init.success(), "initdb failed");
-        let port = std::net::TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap()
-            .port();
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let child = unprivileged(bin.join("postgres"), dir.path())
-            .args([
-                "-h",
-                "127.0.0.1",
-                "-c",
-                "fsync=off",
-                "-p",
-                &port.to_string(),
-                "-k",
-            ])
+            .args(["-h", "127.0.0.1", "-c", "fsync=off", "-p", &port.to_string(), "-k"])
             .arg(dir.path())
             .arg("-D")
             .arg(&data)
@@ -112,27 +86,18 @@ impl Server {
         let server = Self { child, port, dir };
         let start = Instant::now();
         while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(
-                start.elapsed() < Duration::from_secs(60),
-                "PostgreSQL does not answer"
-            );
+            assert!(start.elapsed() < Duration::from_secs(60), "PostgreSQL does not answer");
             std::thread::sleep(Duration::from_millis(100));
         }
         Some(server)
     }
 
     fn spec(&self) -> String {
-        format!(
-            "sql:jdbc:postgresql://floe@127.0.0.1:{}/postgres",
-            self.port
-        )
+        format!("sql:jdbc:postgresql://floe@127.0.0.1:{}/postgres", self.port)
     }
 
     async fn open(&self) -> Arc<dyn Catalog> {
-        let props = HashMap::from([(
-            "warehouse".to_string(),
-            format!("{}/wh", self.dir.path().display()),
-        )]);
+        let props = HashMap::from([("warehouse".to_string(), format!("{}/wh", self.dir.path().display()))]);
         // The port answers a little before the server takes sessions.
         let start = Instant::now();
         loop {
@@ -150,37 +115,19 @@ async fn postgresql_passes_the_suite_and_loses_no_commit() {
     let Some(server) = Server::start() else {
         return;
     };
-    let can = Abilities {
-        rename: true,
-        namespace_properties: true,
-        custom_location: true,
-    };
+    let can = Abilities { rename: true, namespace_properties: true, custom_location: true };
     let catalog = server.open().await;
-    run(
-        catalog.clone(),
-        can,
-        &format!("{}/outside", server.dir.path().display()),
-    )
-    .await;
+    run(catalog.clone(), can, &format!("{}/outside", server.dir.path().display())).await;
 
     let id = ident(&["n"], "t");
-    catalog
-        .create_namespace(id.namespace(), HashMap::new())
-        .await
-        .unwrap();
-    catalog
-        .clone()
-        .create_table(new_table(&id, FormatVersion::V3))
-        .await
-        .unwrap();
+    catalog.create_namespace(id.namespace(), HashMap::new()).await.unwrap();
+    catalog.clone().create_table(new_table(&id, FormatVersion::V3)).await.unwrap();
     let mut tasks = Vec::new();
     for w in 0..6 {
         let (catalog, id) = (server.open().await, id.clone());
         tasks.push(tokio::spawn(async move {
             for n in 0..6 {
-                commit_until_done(&catalog, &id, &format!("w{w}-{n}"), "done")
-                    .await
-                    .unwrap();
+                commit_until_done(&catalog, &id, &format!("w{w}-{n}"), "done").await.unwrap();
             }
         }));
     }
@@ -190,20 +137,10 @@ async fn postgresql_passes_the_suite_and_loses_no_commit() {
     assert_no_lost_commit(&catalog, &id, 6, 6).await;
 
     // No warehouse, no guess; and a user who is refused.
-    let bare = open_catalog(&server.spec(), "pg", HashMap::new())
-        .await
-        .unwrap();
-    let e = bare
-        .create_table(new_table(&ident(&["n"], "u"), FormatVersion::V3))
-        .await
-        .unwrap_err();
-    assert!(
-        e.kind() == ErrorKind::InvalidInput && e.message().contains("warehouse"),
-        "{e}"
-    );
+    let bare = open_catalog(&server.spec(), "pg", HashMap::new()).await.unwrap();
+    let e = bare.create_table(new_table(&ident(&["n"], "u"), FormatVersion::V3)).await.unwrap_err();
+    assert!(e.kind() == ErrorKind::InvalidInput && e.message().contains("warehouse"), "{e}");
     let nobody = format!("sql:postgres://stranger@127.0.0.1:{}/postgres", server.port);
-    let e = open_catalog(&nobody, "pg", HashMap::new())
-        .await
-        .unwrap_err();
+    let e = open_catalog(&nobody, "pg", HashMap::new()).await.unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Denied, "{e}");
 }

@@ -3,33 +3,22 @@
 use std::sync::Arc;
 
 use floe_engine::dv::{
-    BlobMetadata, DeletionVector, DvOptions, PuffinWriter, check_entry, check_reference,
-    check_unique, read_dv, read_footer, read_footer_of,
+    BlobMetadata, DeletionVector, DvOptions, PuffinWriter, check_entry, check_reference, check_unique, read_dv,
+    read_footer, read_footer_of,
 };
 use floe_engine::io::FileIo;
 use floe_engine::manifest::{Content, DataFile, FileFormat};
 use floe_engine::{Error, ErrorKind};
 use iceberg::spec::Struct;
 
-const STRICT: DvOptions = DvOptions {
-    lenient_positions: false,
-    check_footer: false,
-};
-const FOOTER: DvOptions = DvOptions {
-    lenient_positions: false,
-    check_footer: true,
-};
+const STRICT: DvOptions = DvOptions { lenient_positions: false, check_footer: false };
+const FOOTER: DvOptions = DvOptions { lenient_positions: false, check_footer: true };
 
 fn set(positions: impl IntoIterator<Item = u64>) -> DeletionVector {
     DeletionVector::try_from_positions(positions).unwrap()
 }
 
-fn entry(
-    path: &str,
-    file_size: usize,
-    data_file: &str,
-    at: floe_engine::dv::BlobLocation,
-) -> DataFile {
+fn entry(path: &str, file_size: usize, data_file: &str, at: floe_engine::dv::BlobLocation) -> DataFile {
     DataFile {
         content: Content::PositionDeletes,
         path: path.into(),
@@ -54,24 +43,14 @@ fn entry(
 async fn written(io: &FileIo, path: &str) -> Vec<DataFile> {
     let mut run = DeletionVector::new();
     run.insert_range(100..5000).unwrap();
-    let dvs = [
-        ("data/a.parquet", set([0, 9])),
-        ("data/b.parquet", set([1, 2])),
-        ("data/c.parquet", run),
-    ];
+    let dvs = [("data/a.parquet", set([0, 9])), ("data/b.parquet", set([1, 2])), ("data/c.parquet", run)];
     let mut w = PuffinWriter::new();
     assert!(w.is_empty());
-    let places: Vec<_> = dvs
-        .iter()
-        .map(|(f, dv)| (*f, w.add_dv(dv, f).unwrap()))
-        .collect();
+    let places: Vec<_> = dvs.iter().map(|(f, dv)| (*f, w.add_dv(dv, f).unwrap())).collect();
     assert!(!w.is_empty());
     let bytes = w.finish().unwrap();
     io.write_new(path, bytes.clone()).await.unwrap();
-    places
-        .into_iter()
-        .map(|(f, at)| entry(path, bytes.len(), f, at))
-        .collect()
+    places.into_iter().map(|(f, at)| entry(path, bytes.len(), f, at)).collect()
 }
 
 /// Refused with this clause, naming the file.
@@ -89,19 +68,11 @@ async fn many_blobs_read_directly() {
     let expected: [Vec<u64>; 3] = [vec![0, 9], vec![1, 2], (100..5000).collect()];
     for (e, positions) in entries.iter().zip(expected) {
         for opts in [STRICT, FOOTER] {
-            assert_eq!(
-                read_dv(&io, e, Some(5000), &opts).await.unwrap(),
-                set(positions.iter().copied())
-            );
+            assert_eq!(read_dv(&io, e, Some(5000), &opts).await.unwrap(), set(positions.iter().copied()));
         }
         check_entry(e).unwrap();
         check_reference(e, e.referenced_data_file.as_deref().unwrap()).unwrap();
-        assert_eq!(
-            check_reference(e, "data/z.parquet")
-                .unwrap_err()
-                .clause_id(),
-            Some("DV-6")
-        );
+        assert_eq!(check_reference(e, "data/z.parquet").unwrap_err().clause_id(), Some("DV-6"));
     }
     check_unique(&entries).unwrap();
 }
@@ -112,21 +83,14 @@ async fn footer_is_not_needed() {
     let io = FileIo::default();
     let entries = written(&io, "memory:/whole.puffin").await;
     let mut bytes = io.read("memory:/whole.puffin").await.unwrap().to_vec();
-    let blobs_end =
-        (entries[2].content_offset.unwrap() + entries[2].content_size.unwrap()) as usize;
+    let blobs_end = (entries[2].content_offset.unwrap() + entries[2].content_size.unwrap()) as usize;
     bytes[..4].fill(0);
     bytes[blobs_end..].fill(0);
-    io.write_new("memory:/torn.puffin", bytes.into())
-        .await
-        .unwrap();
+    io.write_new("memory:/torn.puffin", bytes.into()).await.unwrap();
     for mut e in entries {
         e.path = "memory:/torn.puffin".into();
         assert!(read_dv(&io, &e, None, &STRICT).await.is_ok());
-        refused(
-            read_dv(&io, &e, None, &FOOTER).await,
-            "PUFFIN-1",
-            "torn.puffin",
-        );
+        refused(read_dv(&io, &e, None, &FOOTER).await, "PUFFIN-1", "torn.puffin");
     }
 }
 
@@ -164,10 +128,7 @@ async fn entries_that_lie_are_refused() {
     let mut e = good.clone();
     e.content_size = e.content_size.map(|s| s - 1);
     let error = read_dv(&io, &e, None, &STRICT).await.unwrap_err();
-    assert_eq!(
-        error.place(),
-        Some(format!("{path} byte {offset} (blob at {offset})").as_str())
-    );
+    assert_eq!(error.place(), Some(format!("{path} byte {offset} (blob at {offset})").as_str()));
 }
 
 #[tokio::test]
@@ -176,48 +137,25 @@ async fn truncated_and_damaged_files() {
     let entries = written(&io, "memory:/dv.puffin").await;
     let bytes = io.read("memory:/dv.puffin").await.unwrap();
     let e = &entries[1];
-    let (from, to) = (
-        e.content_offset.unwrap() as usize,
-        (e.content_offset.unwrap() + e.content_size.unwrap()) as usize,
-    );
-    for (name, end) in [
-        ("cut-in", to - 1),
-        ("cut-at", from),
-        ("cut-before", from - 10),
-    ] {
+    let (from, to) =
+        (e.content_offset.unwrap() as usize, (e.content_offset.unwrap() + e.content_size.unwrap()) as usize);
+    for (name, end) in [("cut-in", to - 1), ("cut-at", from), ("cut-before", from - 10)] {
         let path = format!("memory:/{name}.puffin");
         io.write_new(&path, bytes.slice(..end)).await.unwrap();
-        let moved = DataFile {
-            path: path.as_str().into(),
-            ..e.clone()
-        };
+        let moved = DataFile { path: path.as_str().into(), ..e.clone() };
         refused(read_dv(&io, &moved, None, &STRICT).await, "DV-7", &path);
     }
     // A8: a flipped bit of the bitmap is found by the checksum, before anything is decoded.
-    for (at, clause) in [
-        (from, "DV-20"),
-        (from + 4, "DV-21"),
-        (from + 30, "DV-23"),
-        (to - 1, "DV-23"),
-    ] {
+    for (at, clause) in [(from, "DV-20"), (from + 4, "DV-21"), (from + 30, "DV-23"), (to - 1, "DV-23")] {
         let path = format!("memory:/flip-{at}.puffin");
         let mut bad = bytes.to_vec();
         bad[at] ^= 0x10;
         io.write_new(&path, bad.into()).await.unwrap();
-        let moved = DataFile {
-            path: path.as_str().into(),
-            ..e.clone()
-        };
+        let moved = DataFile { path: path.as_str().into(), ..e.clone() };
         refused(read_dv(&io, &moved, None, &STRICT).await, clause, &path);
     }
-    let gone = DataFile {
-        path: "memory:/gone.puffin".into(),
-        ..e.clone()
-    };
-    assert_eq!(
-        read_dv(&io, &gone, None, &STRICT).await.unwrap_err().kind(),
-        ErrorKind::NotFound
-    );
+    let gone = DataFile { path: "memory:/gone.puffin".into(), ..e.clone() };
+    assert_eq!(read_dv(&io, &gone, None, &STRICT).await.unwrap_err().kind(), ErrorKind::NotFound);
 }
 
 /// DV-1: a position is a row of the data file, unless the reader is lenient.
@@ -227,20 +165,10 @@ async fn positions_beyond_the_data_file() {
     let e = written(&io, "memory:/dv.puffin").await.remove(0);
     assert!(read_dv(&io, &e, Some(10), &STRICT).await.is_ok());
     for rows in [9, 0] {
-        refused(
-            read_dv(&io, &e, Some(rows), &STRICT).await,
-            "DV-1",
-            "dv.puffin",
-        );
+        refused(read_dv(&io, &e, Some(rows), &STRICT).await, "DV-1", "dv.puffin");
     }
-    let lenient = DvOptions {
-        lenient_positions: true,
-        ..STRICT
-    };
-    assert_eq!(
-        read_dv(&io, &e, Some(9), &lenient).await.unwrap(),
-        set([0, 9])
-    );
+    let lenient = DvOptions { lenient_positions: true, ..STRICT };
+    assert_eq!(read_dv(&io, &e, Some(9), &lenient).await.unwrap(), set([0, 9]));
 }
 
 /// B7: two vectors of equal cardinality, offsets swapped in the manifest. Only the footer tells.
@@ -253,15 +181,8 @@ async fn swapped_offsets_are_found_in_the_footer() {
     (a.content_offset, a.content_size) = (b.content_offset, b.content_size);
     assert_eq!(read_dv(&io, &a, None, &STRICT).await.unwrap(), set([1, 2]));
     refused(read_dv(&io, &a, None, &FOOTER).await, "DV-6", "dv.puffin");
-    let wrong_size = DataFile {
-        file_size: b.file_size + 1,
-        ..b
-    };
-    refused(
-        read_dv(&io, &wrong_size, None, &FOOTER).await,
-        "DV-7",
-        "dv.puffin",
-    );
+    let wrong_size = DataFile { file_size: b.file_size + 1, ..b };
+    refused(read_dv(&io, &wrong_size, None, &FOOTER).await, "DV-7", "dv.puffin");
 }
 
 /// DV-2, DV-11, TRAP-8: the error names both; locations of one file in two styles are one file.
@@ -281,24 +202,14 @@ async fn two_live_vectors_of_one_data_file() {
     entries.push(second);
     let e = check_unique(&entries).unwrap_err();
     assert_eq!(e.clause_id(), Some("DV-2"));
-    assert!(
-        e.message().contains("dv.puffin") && e.message().contains("other.puffin"),
-        "{e}"
-    );
+    assert!(e.message().contains("dv.puffin") && e.message().contains("other.puffin"), "{e}");
 }
 
 #[test]
 fn writer_refuses_what_may_not_be_written() {
     let mut w = PuffinWriter::new();
-    let clause = |r: Result<_, Error>| {
-        r.map(|_: floe_engine::dv::BlobLocation| ())
-            .unwrap_err()
-            .clause_id()
-    };
-    assert_eq!(
-        clause(w.add_dv(&DeletionVector::new(), "data/a.parquet")),
-        Some("DV-16")
-    );
+    let clause = |r: Result<_, Error>| r.map(|_: floe_engine::dv::BlobLocation| ()).unwrap_err().clause_id();
+    assert_eq!(clause(w.add_dv(&DeletionVector::new(), "data/a.parquet")), Some("DV-16"));
     assert_eq!(clause(w.add_dv(&set([1]), "")), Some("DV-6"));
     // A10: nothing was added, so there is no file to write.
     assert!(w.is_empty());
@@ -309,10 +220,7 @@ fn writer_refuses_what_may_not_be_written() {
         compression_codec: Some("zstd".into()),
         ..Default::default()
     };
-    assert_eq!(
-        w.add_blob(packed, b"x").unwrap_err().clause_id(),
-        Some("DV-27")
-    );
+    assert_eq!(w.add_blob(packed, b"x").unwrap_err().clause_id(), Some("DV-27"));
     assert_eq!(w.blobs().len(), 1);
 }
 
@@ -355,106 +263,36 @@ async fn invalid_footers() {
         ("file magic", "PUFFIN-1", flip(0)),
         ("footer magic", "PUFFIN-1", flip(4 + 42)),
         ("trailing magic", "PUFFIN-1", flip(n - 1)),
-        (
-            "reserved flag",
-            "PUFFIN-3",
-            puffin(&dv, "{\"blobs\":[]}", 2),
-        ),
-        (
-            "reserved flag byte",
-            "PUFFIN-3",
-            puffin(&dv, "{\"blobs\":[]}", 1 << 24),
-        ),
-        (
-            "compressed footer",
-            "PUFFIN-9",
-            puffin(&dv, "{\"blobs\":[]}", 1),
-        ),
+        ("reserved flag", "PUFFIN-3", puffin(&dv, "{\"blobs\":[]}", 2)),
+        ("reserved flag byte", "PUFFIN-3", puffin(&dv, "{\"blobs\":[]}", 1 << 24)),
+        ("compressed footer", "PUFFIN-9", puffin(&dv, "{\"blobs\":[]}", 1)),
         ("negative payload size", "PUFFIN-2", sized(-1)),
         ("smallest payload size", "PUFFIN-2", sized(i32::MIN)),
         ("payload larger than the file", "PUFFIN-2", sized(n as i32)),
         ("largest payload size", "PUFFIN-2", sized(i32::MAX)),
-        (
-            "payload one too small",
-            "PUFFIN-1",
-            sized((n - 4 - 42 - 16 - 1) as i32),
-        ),
+        ("payload one too small", "PUFFIN-1", sized((n - 4 - 42 - 16 - 1) as i32)),
         ("too short", "PUFFIN-1", good[..19].to_vec()),
         ("empty", "PUFFIN-1", Vec::new()),
         ("no blobs key", "PUFFIN-5", puffin(&dv, "{}", 0)),
         ("no JSON", "PUFFIN-5", puffin(&dv, "blobs", 0)),
         ("not UTF-8", "PUFFIN-5", flip_bit7(&good)),
-        (
-            "no type",
-            "PUFFIN-5",
-            with(&blob(|b| *b = b.replace("\"type\"", "\"tipe\""))),
-        ),
-        (
-            "fraction",
-            "PUFFIN-5",
-            with(&blob(|b| *b = b.replace(":42", ":42.5"))),
-        ),
-        (
-            "offset in the magic",
-            "PUFFIN-6",
-            with(&blob(|b| *b = b.replace(":4,", ":3,"))),
-        ),
-        (
-            "negative offset",
-            "PUFFIN-6",
-            with(&blob(|b| *b = b.replace(":4,", ":-4,"))),
-        ),
-        (
-            "negative length",
-            "PUFFIN-6",
-            with(&blob(|b| *b = b.replace(":42", ":-42"))),
-        ),
-        (
-            "into the footer",
-            "PUFFIN-6",
-            with(&blob(|b| *b = b.replace(":42", ":43"))),
-        ),
-        (
-            "end overflows",
-            "PUFFIN-6",
-            with(&blob(|b| *b = b.replace(":4,", ":9223372036854775807,"))),
-        ),
+        ("no type", "PUFFIN-5", with(&blob(|b| *b = b.replace("\"type\"", "\"tipe\"")))),
+        ("fraction", "PUFFIN-5", with(&blob(|b| *b = b.replace(":42", ":42.5")))),
+        ("offset in the magic", "PUFFIN-6", with(&blob(|b| *b = b.replace(":4,", ":3,")))),
+        ("negative offset", "PUFFIN-6", with(&blob(|b| *b = b.replace(":4,", ":-4,")))),
+        ("negative length", "PUFFIN-6", with(&blob(|b| *b = b.replace(":42", ":-42")))),
+        ("into the footer", "PUFFIN-6", with(&blob(|b| *b = b.replace(":42", ":43")))),
+        ("end overflows", "PUFFIN-6", with(&blob(|b| *b = b.replace(":4,", ":9223372036854775807,")))),
         (
             "compressed vector",
             "DV-27",
-            with(&blob(|b| {
-                *b = b.replace(",\"prop", ",\"compression-codec\":\"zstd\",\"prop")
-            })),
+            with(&blob(|b| *b = b.replace(",\"prop", ",\"compression-codec\":\"zstd\",\"prop"))),
         ),
-        (
-            "no referenced file",
-            "DV-27",
-            with(&blob(|b| {
-                *b = b.replace("referenced-data-file", "referenced")
-            })),
-        ),
-        (
-            "no cardinality",
-            "DV-27",
-            with(&blob(|b| *b = b.replace("cardinality", "count"))),
-        ),
-        (
-            "cardinality in words",
-            "DV-27",
-            with(&blob(|b| *b = b.replace("\"1\"", "\"one\""))),
-        ),
-        (
-            "snapshot of a vector",
-            "DV-28",
-            with(&blob(|b| {
-                *b = b.replace("\"snapshot-id\":-1", "\"snapshot-id\":7")
-            })),
-        ),
-        (
-            "vector too short",
-            "DV-24",
-            with(&blob(|b| *b = b.replace(":42", ":19"))),
-        ),
+        ("no referenced file", "DV-27", with(&blob(|b| *b = b.replace("referenced-data-file", "referenced")))),
+        ("no cardinality", "DV-27", with(&blob(|b| *b = b.replace("cardinality", "count")))),
+        ("cardinality in words", "DV-27", with(&blob(|b| *b = b.replace("\"1\"", "\"one\"")))),
+        ("snapshot of a vector", "DV-28", with(&blob(|b| *b = b.replace("\"snapshot-id\":-1", "\"snapshot-id\":7")))),
+        ("vector too short", "DV-24", with(&blob(|b| *b = b.replace(":42", ":19")))),
         (
             "unknown codec",
             "PUFFIN-7",
@@ -468,10 +306,7 @@ async fn invalid_footers() {
         let path = format!("memory:/{}.puffin", name.replace(' ', "-"));
         let e = read_footer(&path, &bytes).expect_err(name);
         assert_eq!(e.clause_id(), Some(clause), "{name}: {e}");
-        assert!(
-            e.place().is_some_and(|p| p.starts_with(&path)),
-            "{name}: {e}"
-        );
+        assert!(e.place().is_some_and(|p| p.starts_with(&path)), "{name}: {e}");
         if !bytes.is_empty() {
             io.write_new(&path, bytes.into()).await.unwrap();
             let through_io = read_footer_of(&io, &path).await.expect_err(name);
@@ -494,22 +329,16 @@ async fn large_footer() {
     let io = FileIo::default();
     let mut w = PuffinWriter::new();
     for i in 0..1500u64 {
-        w.add_dv(&set([i, i + 2]), &format!("data/part-{i:05}.parquet"))
-            .unwrap();
+        w.add_dv(&set([i, i + 2]), &format!("data/part-{i:05}.parquet")).unwrap();
     }
     let (blobs, bytes) = (w.blobs().to_vec(), w.finish().unwrap());
-    io.write_new("memory:/large.puffin", bytes.clone())
-        .await
-        .unwrap();
+    io.write_new("memory:/large.puffin", bytes.clone()).await.unwrap();
     let puffin = read_footer_of(&io, "memory:/large.puffin").await.unwrap();
     assert!(puffin.file_size - puffin.footer_offset > 64 * 1024);
     assert_eq!(puffin.blobs, blobs);
     assert_eq!(puffin, read_footer("memory:/large.puffin", &bytes).unwrap());
     let last = puffin.blobs.last().unwrap();
-    assert_eq!(
-        puffin.decode_dv("large", &bytes, last).unwrap(),
-        set([1499, 1501])
-    );
+    assert_eq!(puffin.decode_dv("large", &bytes, last).unwrap(), set([1499, 1501]));
 }
 
 /// DV-27: the cardinality property is checked against the vector.

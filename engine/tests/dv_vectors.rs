@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use floe_engine::dv::{
-    BlobMetadata, CARDINALITY, ContainerKind, DeletionVector, PuffinWriter, REFERENCED_DATA_FILE,
-    describe, read_footer,
+    BlobMetadata, CARDINALITY, ContainerKind, DeletionVector, PuffinWriter, REFERENCED_DATA_FILE, describe, read_footer,
 };
 use floe_engine::io::FileIo;
 use serde_json::Value;
@@ -16,14 +15,11 @@ fn shared(file: &str) -> Value {
     let from_env = std::env::var_os("FLOE_SHARED").map(PathBuf::from);
     let beside = || {
         let manifest = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-        manifest
-            .ancestors()
-            .map(|a| a.join("shared"))
-            .find(|s| s.join("spec").is_dir())
+        manifest.ancestors().map(|a| a.join("shared")).find(|s| s.join("spec").is_dir())
     };
-    let folder = from_env.or_else(beside).expect(
-        "the shared specification folder is needed: put it beside the checkout, or set FLOE_SHARED",
-    );
+    let folder = from_env
+        .or_else(beside)
+        .expect("the shared specification folder is needed: put it beside the checkout, or set FLOE_SHARED");
     let path = folder.join(file);
     let bytes = std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     serde_json::from_slice(&bytes).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
@@ -34,29 +30,19 @@ fn vectors(section: &str) -> Value {
 }
 
 fn list<'a>(of: &'a Value, key: &str) -> &'a [Value] {
-    of[key]
-        .as_array()
-        .unwrap_or_else(|| panic!("no list {key}"))
+    of[key].as_array().unwrap_or_else(|| panic!("no list {key}"))
 }
 
 fn text<'a>(of: &'a Value, key: &str) -> &'a str {
-    of[key]
-        .as_str()
-        .unwrap_or_else(|| panic!("no text {key} in {of}"))
+    of[key].as_str().unwrap_or_else(|| panic!("no text {key} in {of}"))
 }
 
 fn bytes(hex: &str) -> Vec<u8> {
-    (0..hex.len())
-        .step_by(2)
-        .map(|i| u8::from_str_radix(&hex[i..i + 2], 16).unwrap())
-        .collect()
+    (0..hex.len()).step_by(2).map(|i| u8::from_str_radix(&hex[i..i + 2], 16).unwrap()).collect()
 }
 
 fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes)
-        .iter()
-        .map(|b| format!("{b:02x}"))
-        .collect()
+    Sha256::digest(bytes).iter().map(|b| format!("{b:02x}")).collect()
 }
 
 fn set(positions: impl IntoIterator<Item = u64>) -> DeletionVector {
@@ -76,12 +62,7 @@ fn by_rule(name: &str) -> Option<DeletionVector> {
 }
 
 /// DV-33: these are valid, but not what single adds give; only the set must be the same.
-const NOT_CANONICAL: [&str; 4] = [
-    "tie-0-1-2-as-run",
-    "run-0-100-as-array",
-    "key-1-sparse",
-    "key-0-and-2-sparse",
-];
+const NOT_CANONICAL: [&str; 4] = ["tie-0-1-2-as-run", "run-0-100-as-array", "key-1-sparse", "key-0-and-2-sparse"];
 
 #[test]
 fn valid_blobs_both_ways() {
@@ -97,26 +78,14 @@ fn valid_blobs_both_ways() {
         assert_eq!(v["cardinality"].as_u64(), Some(expected.len()), "{name}");
         if let Some(hex) = v["hex"].as_str() {
             let blob = bytes(hex);
-            assert_eq!(
-                DeletionVector::decode(&blob).unwrap_or_else(|e| panic!("{name}: {e}")),
-                expected,
-                "{name}"
-            );
+            assert_eq!(DeletionVector::decode(&blob).unwrap_or_else(|e| panic!("{name}: {e}")), expected, "{name}");
         }
         let encoded = expected.encode().unwrap();
-        assert_eq!(
-            DeletionVector::decode(&encoded).unwrap(),
-            expected,
-            "{name}"
-        );
+        assert_eq!(DeletionVector::decode(&encoded).unwrap(), expected, "{name}");
         if NOT_CANONICAL.contains(&name) {
             assert_ne!(sha256(&encoded), text(v, "sha256"), "{name}");
         } else {
-            assert_eq!(
-                encoded.len() as u64,
-                v["content_size_in_bytes"].as_u64().unwrap(),
-                "{name}"
-            );
+            assert_eq!(encoded.len() as u64, v["content_size_in_bytes"].as_u64().unwrap(), "{name}");
             assert_eq!(sha256(&encoded), text(v, "sha256"), "{name}");
         }
     }
@@ -135,10 +104,7 @@ fn array_where_a_run_is_smaller() {
     blob[..4].copy_from_slice(&length.to_be_bytes());
     blob.extend(crc32fast::hash(&blob[4..]).to_be_bytes());
     let section = vectors("deletion_vectors");
-    let v = list(&section, "valid")
-        .iter()
-        .find(|v| text(v, "name") == "run-0-100-as-array")
-        .unwrap();
+    let v = list(&section, "valid").iter().find(|v| text(v, "name") == "run-0-100-as-array").unwrap();
     assert_eq!(sha256(&blob), text(v, "sha256"));
     assert_eq!(DeletionVector::decode(&blob).unwrap(), set(0..100));
 }
@@ -168,18 +134,11 @@ fn invalid_blobs_are_refused() {
             assert_eq!(e.clause_id(), Some("DV-32"), "{name}: {e}");
         } else if let Some(count) = v["record_count"].as_u64() {
             // The blob is fine, the entry is not; `dv_files.rs` reads it through an entry (DV-7).
-            assert_ne!(
-                DeletionVector::decode(&blob).unwrap().len(),
-                count,
-                "{name}"
-            );
+            assert_ne!(DeletionVector::decode(&blob).unwrap().len(), count, "{name}");
         } else {
             let e = DeletionVector::decode_in(&blob, "dv.puffin", 4).expect_err(name);
             assert_eq!(e.clause_id(), clauses.get(name).copied(), "{name}: {e}");
-            assert!(
-                e.place().is_some_and(|p| p.starts_with("dv.puffin byte ")),
-                "{name}: {e}"
-            );
+            assert!(e.place().is_some_and(|p| p.starts_with("dv.puffin byte ")), "{name}: {e}");
             refused += 1;
         }
     }
@@ -206,9 +165,7 @@ fn upstream_golden_blobs() {
         let dv = match path.rsplit('/').next().unwrap() {
             "empty-position-index.bin" => set([]),
             "small-alternating-values-position-index.bin" => set([1, 3, 5, 7, 9]),
-            "small-and-large-values-position-index.bin" => {
-                set([100, 101, (1 << 31) + 99, (1 << 31) + 100])
-            }
+            "small-and-large-values-position-index.bin" => set([100, 101, (1 << 31) + 99, (1 << 31) + 100]),
             "all-container-types-position-index.bin" => set(all_kinds()),
             other => panic!("no recipe for {other}"),
         };
@@ -228,9 +185,7 @@ fn bare_vectors() {
         let dv = match path.rsplit('/').next().unwrap() {
             "64mapempty.bin" => set([]),
             "64map32bitvals.bin" => set(0..10),
-            "64mapspreadvals.bin" => {
-                set((0..10).flat_map(|key: u64| (0..10).map(move |v| (key << 32) + v)))
-            }
+            "64mapspreadvals.bin" => set((0..10).flat_map(|key: u64| (0..10).map(move |v| (key << 32) + v))),
             "64maphighvals.bin" => {
                 // Keys with the top bit set: a valid vector for Roaring, not for positions (DV-26).
                 let mut vector = set(0..10).encode_vector().unwrap();
@@ -244,11 +199,7 @@ fn bare_vectors() {
         };
         // Those files were written without run containers, where ours are smaller; then only the set is compared.
         let vector = dv.encode_vector().unwrap();
-        assert_eq!(
-            DeletionVector::decode_vector(&vector).unwrap(),
-            dv,
-            "{path}"
-        );
+        assert_eq!(DeletionVector::decode_vector(&vector).unwrap(), dv, "{path}");
         let plain = unoptimised(&dv);
         assert_eq!(v["size"].as_u64(), Some(plain.len() as u64), "{path}");
         assert_eq!(sha256(&plain), text(v, "sha256"), "{path}");
@@ -259,8 +210,7 @@ fn bare_vectors() {
 /// A vector of arrays only, present keys only; for sets with one container a key.
 fn unoptimised(dv: &DeletionVector) -> Vec<u8> {
     let mut by_key: BTreeMap<u32, Vec<u16>> = BTreeMap::new();
-    dv.iter()
-        .for_each(|p| by_key.entry((p >> 32) as u32).or_default().push(p as u16));
+    dv.iter().for_each(|p| by_key.entry((p >> 32) as u32).or_default().push(p as u16));
     let mut out = (by_key.len() as u64).to_le_bytes().to_vec();
     for (key, values) in by_key {
         for word in [key, 12346, 1, (values.len() as u32 - 1) << 16, 16] {
@@ -274,39 +224,26 @@ fn unoptimised(dv: &DeletionVector) -> Vec<u8> {
 /// The files of RoaringFormatSpec: ours are byte-equal where they are run-optimised, the others hold the same set.
 #[test]
 fn roaring_format_files() {
-    for v in vectors("roaring_format_files")
-        .as_array()
-        .expect("a list of files")
-    {
+    for v in vectors("roaring_format_files").as_array().expect("a list of files") {
         let path = text(v, "path");
         let expected = text(v, "generated_sha256");
         let mut dv = DeletionVector::new();
         match path.rsplit('/').next().unwrap() {
             name @ ("bitmapwithoutruns.bin" | "bitmapwithruns.bin") => {
-                let mut dv = set((0..100_000)
-                    .step_by(1000)
-                    .chain((100_000..200_000).map(|k| 3 * k)));
+                let mut dv = set((0..100_000).step_by(1000).chain((100_000..200_000).map(|k| 3 * k)));
                 dv.insert_range(700_000..800_000).unwrap();
                 // A 32-bit file is a vector without count and key.
                 let vector = dv.encode_vector().unwrap();
                 if name == "bitmapwithruns.bin" {
                     assert_eq!(sha256(&vector[12..]), expected, "{path}");
                 }
-                assert_eq!(
-                    DeletionVector::decode_vector(&vector).unwrap(),
-                    dv,
-                    "{path}"
-                );
+                assert_eq!(DeletionVector::decode_vector(&vector).unwrap(), dv, "{path}");
             }
             "bitmap64.bin" => {
                 dv = set((0..1 << 16).step_by(2).chain([1 << 48]));
                 dv.insert_range(1 << 32..(1 << 32) + 1_000_000).unwrap();
                 let vector = dv.encode_vector().unwrap();
-                assert_eq!(
-                    DeletionVector::decode_vector(&vector).unwrap(),
-                    dv,
-                    "{path}"
-                );
+                assert_eq!(DeletionVector::decode_vector(&vector).unwrap(), dv, "{path}");
                 // Key 2^16 is the first whose gaps are not filled: like the file, only present keys are written.
                 assert_eq!(sha256(&vector), expected, "{path}");
             }
@@ -315,18 +252,12 @@ fn roaring_format_files() {
                     let at = key << 32;
                     dv.insert_range(at..at + 0x9001).unwrap();
                     dv.insert_range(at + 0xA000..at + 0x10001).unwrap();
-                    let scattered = [0x20000, 0x20005]
-                        .into_iter()
-                        .chain((0x80000..0x90000).step_by(2));
+                    let scattered = [0x20000, 0x20005].into_iter().chain((0x80000..0x90000).step_by(2));
                     dv.union_with(&set(scattered.map(|p| at + p)));
                 }
                 let vector = dv.encode_vector().unwrap();
                 assert_eq!(sha256(&vector), expected, "{path}");
-                assert_eq!(
-                    DeletionVector::decode_vector(&vector).unwrap(),
-                    dv,
-                    "{path}"
-                );
+                assert_eq!(DeletionVector::decode_vector(&vector).unwrap(), dv, "{path}");
             }
             other => panic!("no recipe for {other}"),
         }
@@ -356,25 +287,19 @@ fn puffin_files_both_ways() {
                 w = PuffinWriter::with_properties([("created-by".into(), "Test 1234".into())]);
                 w.add_blob(blob_of("some-blob", 1), b"abcdefghi").unwrap();
                 assert_eq!(second.len(), 83);
-                w.add_blob(blob_of("some-other-blob", 2), second.as_bytes())
-                    .unwrap();
+                w.add_blob(blob_of("some-other-blob", 2), second.as_bytes()).unwrap();
             }
             // Compressed blobs belong to statistics, which this build does not read; a footer that names them is read below.
             "sample-metric-data-compressed-zstd.bin" => {
-                let zstd = |kind, field| BlobMetadata {
-                    compression_codec: Some("zstd".into()),
-                    ..blob_of(kind, field)
-                };
+                let zstd =
+                    |kind, field| BlobMetadata { compression_codec: Some("zstd".into()), ..blob_of(kind, field) };
                 w = PuffinWriter::with_properties([("created-by".into(), "Test 1234".into())]);
                 w.add_blob(zstd("some-blob", 1), &[0; 22]).unwrap();
                 w.add_blob(zstd("some-other-blob", 2), &[0; 77]).unwrap();
                 let file = w.finish().unwrap();
                 assert_eq!(v["size"].as_u64(), Some(file.len() as u64), "{path}");
                 let blobs = read_footer(path, &file).unwrap().blobs;
-                assert_eq!(
-                    (blobs[0].offset, blobs[0].length, blobs[1].offset),
-                    (4, 22, 26)
-                );
+                assert_eq!((blobs[0].offset, blobs[0].length, blobs[1].offset), (4, 22, 26));
                 assert_eq!(blobs[1].compression_codec.as_deref(), Some("zstd"));
                 continue;
             }
@@ -389,10 +314,7 @@ fn puffin_files_both_ways() {
     for v in list(&section, "size_checks") {
         let mut w = PuffinWriter::with_properties([]);
         w.add_blob(blob_of("blob", 1), b"blob").unwrap();
-        assert_eq!(
-            v["plain_size"].as_u64(),
-            Some(w.finish().unwrap().len() as u64)
-        );
+        assert_eq!(v["plain_size"].as_u64(), Some(w.finish().unwrap().len() as u64));
     }
 }
 
@@ -403,10 +325,7 @@ fn own_puffin_file_byte_for_byte() {
     let expected = bytes(text(v, "hex"));
     let mut w = PuffinWriter::with_properties([("created-by".into(), "example 0.1".into())]);
     let mut places = Vec::new();
-    for (entry, dv) in list(v, "manifest_entries")
-        .iter()
-        .zip([set([1, 2]), set([0, 5, 9])])
-    {
+    for (entry, dv) in list(v, "manifest_entries").iter().zip([set([1, 2]), set([0, 5, 9])]) {
         let place = w.add_dv(&dv, text(entry, "referenced_data_file")).unwrap();
         assert_eq!(entry["content_offset"].as_i64(), Some(place.offset));
         assert_eq!(entry["content_size_in_bytes"].as_i64(), Some(place.length));
@@ -416,14 +335,8 @@ fn own_puffin_file_byte_for_byte() {
     let file = w.finish().unwrap();
     assert_eq!(file, expected);
     let puffin = read_footer("own", &file).unwrap();
-    assert_eq!(
-        puffin.file_size - puffin.footer_offset,
-        v["footer_size"].as_u64().unwrap()
-    );
-    assert_eq!(
-        puffin.properties.get("created-by").map(String::as_str),
-        Some("example 0.1")
-    );
+    assert_eq!(puffin.file_size - puffin.footer_offset, v["footer_size"].as_u64().unwrap());
+    assert_eq!(puffin.properties.get("created-by").map(String::as_str), Some("example 0.1"));
     for (place, dv) in places {
         let blob = puffin.blob_at(place.offset, place.length).unwrap();
         assert_eq!(puffin.decode_dv("own", &file, blob).unwrap(), dv);
@@ -434,22 +347,10 @@ fn own_puffin_file_byte_for_byte() {
 #[test]
 fn java_blobs() {
     let expected = [
-        (
-            "00000026d1d339640100000000000000000000003a30000001000000000002001000000000000300050091c28e9c",
-            vec![0, 3, 5],
-        ),
-        (
-            "0000001fd1d339640100000000000000000000003b3000000100000500010002000500071678bf",
-            (2..8).collect(),
-        ),
-        (
-            "00000022d1d339640100000000000000000000003a30000001000000000000001000000005008ad140f0",
-            vec![5],
-        ),
-        (
-            "00000026d1d339640100000000000000000000003a300000010000000000020010000000010002000700d01458de",
-            vec![1, 2, 7],
-        ),
+        ("00000026d1d339640100000000000000000000003a30000001000000000002001000000000000300050091c28e9c", vec![0, 3, 5]),
+        ("0000001fd1d339640100000000000000000000003b3000000100000500010002000500071678bf", (2..8).collect()),
+        ("00000022d1d339640100000000000000000000003a30000001000000000000001000000005008ad140f0", vec![5]),
+        ("00000026d1d339640100000000000000000000003a300000010000000000020010000000010002000700d01458de", vec![1, 2, 7]),
         (
             "00000028d1d339640100000000000000000000003a3000000100000000000300100000000000040005000900c7e5828b",
             vec![0, 4, 5, 9],
@@ -476,25 +377,15 @@ fn spark_blob_sizes() {
         Box::new(|id| id < 65_536 && id % 5 != 0),
         Box::new(|_| true),
     ];
-    let steps = list(&golden, "steps")
-        .iter()
-        .filter(|s| text(s, "sql").starts_with("DELETE"));
+    let steps = list(&golden, "steps").iter().filter(|s| text(s, "sql").starts_with("DELETE"));
     let mut dv = DeletionVector::new();
     let mut compared = 0;
     for (step, delete) in steps.zip(&deletes) {
         dv.union_with(&set((0..300_000).filter(|id| delete(*id))));
         let summary = &step["snapshots_new"][0]["summary"];
         let blob = dv.encode().unwrap();
-        assert_eq!(
-            text(summary, "added-position-deletes"),
-            dv.len().to_string(),
-            "{step}"
-        );
-        assert_eq!(
-            text(summary, "added-files-size"),
-            blob.len().to_string(),
-            "{step}"
-        );
+        assert_eq!(text(summary, "added-position-deletes"), dv.len().to_string(), "{step}");
+        assert_eq!(text(summary, "added-files-size"), blob.len().to_string(), "{step}");
         assert_eq!(DeletionVector::decode(&blob).unwrap(), dv);
         compared += 1;
     }
@@ -507,18 +398,11 @@ fn containers_are_described() {
     let mut dv = set((0..10_000).step_by(2));
     dv.insert_range(1 << 16..(1 << 16) + 500).unwrap();
     dv.try_insert((1 << 32) + 3).unwrap();
-    let found: Vec<_> = describe(&dv.encode().unwrap())
-        .unwrap()
-        .iter()
-        .map(|c| (c.key, c.kind, c.cardinality))
-        .collect();
+    let found: Vec<_> =
+        describe(&dv.encode().unwrap()).unwrap().iter().map(|c| (c.key, c.kind, c.cardinality)).collect();
     assert_eq!(
         found,
-        [
-            (0, ContainerKind::Bitset, 5000),
-            (1, ContainerKind::Run, 500),
-            (1 << 16, ContainerKind::Array, 1)
-        ]
+        [(0, ContainerKind::Bitset, 5000), (1, ContainerKind::Run, 500), (1 << 16, ContainerKind::Array, 1)]
     );
 }
 
@@ -527,27 +411,14 @@ async fn own_puffin_file_through_io() {
     let io = FileIo::default();
     let section = vectors("puffin");
     let file = bytes(text(&section["own_dv_file"], "hex"));
-    io.write_new("memory:/own.puffin", file.clone().into())
-        .await
-        .unwrap();
-    let puffin = floe_engine::dv::read_footer_of(&io, "memory:/own.puffin")
-        .await
-        .unwrap();
+    io.write_new("memory:/own.puffin", file.clone().into()).await.unwrap();
+    let puffin = floe_engine::dv::read_footer_of(&io, "memory:/own.puffin").await.unwrap();
     assert_eq!(puffin, read_footer("memory:/own.puffin", &file).unwrap());
     let listed = list(&section["own_dv_file"]["footer_payload"], "blobs");
     assert_eq!(puffin.blobs.len(), listed.len());
     for (blob, v) in puffin.blobs.iter().zip(listed) {
-        assert_eq!(
-            blob.referenced_data_file(),
-            v["properties"][REFERENCED_DATA_FILE].as_str()
-        );
-        assert_eq!(
-            blob.cardinality().map(|c| c.to_string()).as_deref(),
-            v["properties"][CARDINALITY].as_str()
-        );
-        assert_eq!(
-            (Some(blob.offset), Some(blob.length)),
-            (v["offset"].as_i64(), v["length"].as_i64())
-        );
+        assert_eq!(blob.referenced_data_file(), v["properties"][REFERENCED_DATA_FILE].as_str());
+        assert_eq!(blob.cardinality().map(|c| c.to_string()).as_deref(), v["properties"][CARDINALITY].as_str());
+        assert_eq!((Some(blob.offset), Some(blob.length)), (v["offset"].as_i64(), v["length"].as_i64()));
     }
 }

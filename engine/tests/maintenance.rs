@@ -20,7 +20,8 @@ use floe_engine::write::write_equality_deletes;
 use iceberg::spec::Struct;
 use maintenance_suite::{Raced, World, rows, world};
 
-const MOR: &str = "'write.delete.mode'='merge-on-read','write.update.mode'='merge-on-read','write.merge.mode'='merge-on-read'";
+const MOR: &str =
+    "'write.delete.mode'='merge-on-read','write.update.mode'='merge-on-read','write.merge.mode'='merge-on-read'";
 const ALL: &str = "options => map('rewrite-all','true')";
 
 async fn table(version: u8, partitioned: bool) -> World {
@@ -143,8 +144,9 @@ async fn delete_by_id(w: &World, ids: &[i32]) {
     let table = w.table().await;
     let field = Field::new("id", DataType::Int32, true)
         .with_metadata([("PARQUET:field_id".to_string(), "1".to_string())].into());
-    let batch = RecordBatch::try_new(Arc::new(Schema::new(vec![field])), vec![Arc::new(Int32Array::from(ids.to_vec()))])
-        .expect("batch");
+    let batch =
+        RecordBatch::try_new(Arc::new(Schema::new(vec![field])), vec![Arc::new(Int32Array::from(ids.to_vec()))])
+            .expect("batch");
     let spec = table.metadata().default_partition_spec_id();
     let added = write_equality_deletes(&table, spec, Arc::new(Struct::empty()), &[1], vec![batch]).await.expect("file");
     commit(&table, Change { added, ..Change::new(Producer::RowDelta) }).await.expect("commit");
@@ -201,7 +203,11 @@ async fn v2_deletes_become_vectors_after_an_upgrade() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn folding_deletes_beside_another_writer_loses_no_delete() {
-    for rival in ["DELETE FROM t WHERE id = 4", "DELETE FROM t WHERE id < 20", "CALL ice.system.rewrite_data_files(table => 'ns.t', options => map('rewrite-all','true'))"] {
+    for rival in [
+        "DELETE FROM t WHERE id = 4",
+        "DELETE FROM t WHERE id < 20",
+        "CALL ice.system.rewrite_data_files(table => 'ns.t', options => map('rewrite-all','true'))",
+    ] {
         let mut w = upgraded("partition").await;
         let raced = Raced::new(w.catalog.clone(), rival).table().await;
         let o = PositionRewriteOptions::parse(&raced, &options(&[("rewrite-all", "true")])).expect("options");
@@ -366,7 +372,8 @@ async fn options_and_filters_are_checked_before_anything_is_written() {
         "min-input-files",
     )
     .await;
-    let none = w.call(&format!("CALL ice.system.rewrite_data_files(table => 'ns.t', {ALL}, where => 'id > 1000')")).await;
+    let none =
+        w.call(&format!("CALL ice.system.rewrite_data_files(table => 'ns.t', {ALL}, where => 'id > 1000')")).await;
     assert_eq!(none["rewritten_data_files_count"], "0");
     // three small files a partition are fewer than five
     let few = w.call("CALL ice.system.rewrite_data_files('ns.t')").await;

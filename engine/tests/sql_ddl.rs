@@ -17,13 +17,9 @@ struct World {
 
 async fn world() -> World {
     let dir = tempfile::tempdir().expect("folder");
-    let catalog = HadoopCatalog::new("ice", &dir.path().display().to_string(), HashMap::new())
-        .expect("catalog");
+    let catalog = HadoopCatalog::new("ice", &dir.path().display().to_string(), HashMap::new()).expect("catalog");
     let mut session = Session::new(Arc::new(catalog), "ice");
-    session
-        .execute("CREATE NAMESPACE IF NOT EXISTS ns; USE ns")
-        .await
-        .expect("namespace");
+    session.execute("CREATE NAMESPACE IF NOT EXISTS ns; USE ns").await.expect("namespace");
     World { session, _dir: dir }
 }
 
@@ -35,53 +31,24 @@ impl World {
     }
 
     async fn refused(&mut self, sql: &str, part: &str) -> ErrorKind {
-        let before = self
-            .session
-            .table(&["t".to_string()])
-            .await
-            .ok()
-            .map(|t| t.metadata_location().to_string());
+        let before = self.session.table(&["t".to_string()]).await.ok().map(|t| t.metadata_location().to_string());
         let e = self.session.execute_one(sql).await.expect_err(sql);
         assert!(e.to_string().contains(part), "{sql}\n{e}");
-        let after = self
-            .session
-            .table(&["t".to_string()])
-            .await
-            .ok()
-            .map(|t| t.metadata_location().to_string());
+        let after = self.session.table(&["t".to_string()]).await.ok().map(|t| t.metadata_location().to_string());
         assert_eq!(before, after, "a refused statement changes nothing: {sql}");
         e.kind()
     }
 
     async fn rows(&mut self, sql: &str) -> Vec<String> {
-        let all = self
-            .session
-            .execute(sql)
-            .await
-            .unwrap_or_else(|e| panic!("{sql}\n{e}"));
-        all.last()
-            .expect("a statement")
-            .batches
-            .iter()
-            .flat_map(lines)
-            .collect()
+        let all = self.session.execute(sql).await.unwrap_or_else(|e| panic!("{sql}\n{e}"));
+        all.last().expect("a statement").batches.iter().flat_map(lines).collect()
     }
 }
 
 fn lines(batch: &RecordBatch) -> Vec<String> {
-    let columns: Vec<_> = batch
-        .columns()
-        .iter()
-        .map(|c| spark_strings(c.as_ref()).expect("prints"))
-        .collect();
+    let columns: Vec<_> = batch.columns().iter().map(|c| spark_strings(c.as_ref()).expect("prints")).collect();
     (0..batch.num_rows())
-        .map(|r| {
-            columns
-                .iter()
-                .map(|c| if c.is_null(r) { "NULL" } else { c.value(r) })
-                .collect::<Vec<_>>()
-                .join("|")
-        })
+        .map(|r| columns.iter().map(|c| if c.is_null(r) { "NULL" } else { c.value(r) }).collect::<Vec<_>>().join("|"))
         .collect()
 }
 
@@ -89,32 +56,14 @@ fn lines(batch: &RecordBatch) -> Vec<String> {
 async fn namespaces_and_tables() {
     let mut w = world().await;
     w.run("CREATE TABLE t (id INT) USING iceberg; CREATE TABLE IF NOT EXISTS ice.ns.t (id INT); CREATE TABLE ns.u AS SELECT 1 AS a, 'x' AS b, 1.5 AS c").await;
-    assert_eq!(
-        w.rows("SHOW TABLES IN ns").await,
-        ["ns|t|false", "ns|u|false"]
-    );
-    assert_eq!(
-        w.rows("DESCRIBE ns.u").await,
-        ["a|int|NULL", "b|string|NULL", "c|decimal(2,1)|NULL"]
-    );
+    assert_eq!(w.rows("SHOW TABLES IN ns").await, ["ns|t|false", "ns|u|false"]);
+    assert_eq!(w.rows("DESCRIBE ns.u").await, ["a|int|NULL", "b|string|NULL", "c|decimal(2,1)|NULL"]);
     assert_eq!(w.rows("SHOW NAMESPACES").await, ["ns"]);
-    assert_eq!(
-        w.refused("CREATE TABLE t (id INT)", "exists").await,
-        ErrorKind::AlreadyExists
-    );
-    assert_eq!(
-        w.refused("USE nowhere", "nowhere").await,
-        ErrorKind::NotFound
-    );
-    w.refused("CREATE TABLE x (id INT) USING parquet", "iceberg")
-        .await;
-    w.refused(
-        "CREATE TABLE x (id INT) TBLPROPERTIES('format-version'='4')",
-        "v4",
-    )
-    .await;
-    w.run("DROP TABLE t; DROP TABLE IF EXISTS t; DROP NAMESPACE ns CASCADE")
-        .await;
+    assert_eq!(w.refused("CREATE TABLE t (id INT)", "exists").await, ErrorKind::AlreadyExists);
+    assert_eq!(w.refused("USE nowhere", "nowhere").await, ErrorKind::NotFound);
+    w.refused("CREATE TABLE x (id INT) USING parquet", "iceberg").await;
+    w.refused("CREATE TABLE x (id INT) TBLPROPERTIES('format-version'='4')", "v4").await;
+    w.run("DROP TABLE t; DROP TABLE IF EXISTS t; DROP NAMESPACE ns CASCADE").await;
     assert_eq!(w.rows("SHOW NAMESPACES").await, Vec::<String>::new());
 }
 
@@ -122,28 +71,14 @@ async fn namespaces_and_tables() {
 async fn the_default_format_version_is_2_and_upgrades_go_up_only() {
     let mut w = world().await;
     w.run("CREATE TABLE t (id INT)").await;
-    assert_eq!(
-        w.session
-            .table(&["t".into()])
-            .await
-            .expect("t")
-            .metadata()
-            .format_version(),
-        FormatVersion::V2
-    );
-    w.run("ALTER TABLE t SET TBLPROPERTIES('format-version'='3', 'a'='b')")
-        .await;
+    assert_eq!(w.session.table(&["t".into()]).await.expect("t").metadata().format_version(), FormatVersion::V2);
+    w.run("ALTER TABLE t SET TBLPROPERTIES('format-version'='3', 'a'='b')").await;
     let t = w.session.table(&["t".into()]).await.expect("t");
     assert_eq!(t.metadata().format_version(), FormatVersion::V3);
     assert_eq!(t.property("a", ""), "b");
-    w.refused(
-        "ALTER TABLE t SET TBLPROPERTIES('format-version'='2')",
-        "Cannot downgrade v3 table to v2",
-    )
-    .await;
+    w.refused("ALTER TABLE t SET TBLPROPERTIES('format-version'='2')", "Cannot downgrade v3 table to v2").await;
     w.run("ALTER TABLE t UNSET TBLPROPERTIES('a')").await;
-    w.refused("ALTER TABLE t UNSET TBLPROPERTIES('a')", "no property")
-        .await;
+    w.refused("ALTER TABLE t UNSET TBLPROPERTIES('a')", "no property").await;
 }
 
 #[tokio::test]
@@ -180,40 +115,18 @@ async fn columns_evolve_by_the_rules() {
     let dflt = schema.field_by_name("dflt").expect("dflt");
     assert!(dflt.required && dflt.initial_default.is_some() && dflt.write_default.is_some());
 
-    w.refused(
-        "ALTER TABLE t ALTER COLUMN str TYPE INT",
-        "Cannot change column type",
-    )
-    .await;
-    w.refused(
-        "ALTER TABLE t ALTER COLUMN id TYPE STRING",
-        "Cannot change column type",
-    )
-    .await;
-    w.refused(
-        "ALTER TABLE t ADD COLUMN req INT NOT NULL",
-        "without a default",
-    )
-    .await;
-    w.refused("ALTER TABLE t ADD COLUMN ID INT", "already exists")
-        .await;
-    w.refused("ALTER TABLE t RENAME COLUMN str TO id", "already exists")
-        .await;
-    w.refused("ALTER TABLE t DROP COLUMN nope", "no column")
-        .await;
-    w.refused(
-        "ALTER TABLE t ALTER COLUMN str SET NOT NULL",
-        "non-nullable",
-    )
-    .await;
+    w.refused("ALTER TABLE t ALTER COLUMN str TYPE INT", "Cannot change column type").await;
+    w.refused("ALTER TABLE t ALTER COLUMN id TYPE STRING", "Cannot change column type").await;
+    w.refused("ALTER TABLE t ADD COLUMN req INT NOT NULL", "without a default").await;
+    w.refused("ALTER TABLE t ADD COLUMN ID INT", "already exists").await;
+    w.refused("ALTER TABLE t RENAME COLUMN str TO id", "already exists").await;
+    w.refused("ALTER TABLE t DROP COLUMN nope", "no column").await;
+    w.refused("ALTER TABLE t ALTER COLUMN str SET NOT NULL", "non-nullable").await;
 
     w.run("ALTER TABLE t SET IDENTIFIER FIELDS id").await;
-    w.refused("ALTER TABLE t DROP COLUMN id", "identifier")
-        .await;
-    w.refused("ALTER TABLE t ALTER COLUMN id DROP NOT NULL", "identifier")
-        .await;
-    w.run("ALTER TABLE t DROP IDENTIFIER FIELDS id; ALTER TABLE t DROP COLUMNS (id, st.a)")
-        .await;
+    w.refused("ALTER TABLE t DROP COLUMN id", "identifier").await;
+    w.refused("ALTER TABLE t ALTER COLUMN id DROP NOT NULL", "identifier").await;
+    w.run("ALTER TABLE t DROP IDENTIFIER FIELDS id; ALTER TABLE t DROP COLUMNS (id, st.a)").await;
     let t = w.session.table(&["t".into()]).await.expect("t");
     assert_eq!(t.metadata().current_schema().field_id_by_name("id"), None);
 }
@@ -222,21 +135,13 @@ async fn columns_evolve_by_the_rules() {
 async fn version_2_refuses_version_3_types_and_defaults() {
     let mut w = world().await;
     for ty in ["TIMESTAMP_NS", "VARIANT", "UNKNOWN", "GEOMETRY"] {
-        w.refused(&format!("CREATE TABLE t (x {ty})"), "format-version 3")
-            .await;
+        w.refused(&format!("CREATE TABLE t (x {ty})"), "format-version 3").await;
     }
-    w.refused("CREATE TABLE t (x INT DEFAULT 1)", "format-version 3")
-        .await;
+    w.refused("CREATE TABLE t (x INT DEFAULT 1)", "format-version 3").await;
     w.run("CREATE TABLE t (id INT, v VARIANT, u UNKNOWN, g GEOMETRY, ns TIMESTAMP_NS) TBLPROPERTIES('format-version'='3')").await;
     assert_eq!(
         w.rows("DESCRIBE t").await,
-        [
-            "id|int|NULL",
-            "v|variant|NULL",
-            "u|void|NULL",
-            "g|geometry(OGC:CRS84)|NULL",
-            "ns|timestamp_ns|NULL"
-        ]
+        ["id|int|NULL", "v|variant|NULL", "u|void|NULL", "g|geometry(OGC:CRS84)|NULL", "ns|timestamp_ns|NULL"]
     );
     w.run("ALTER TABLE t ALTER COLUMN u TYPE STRING").await;
 }
@@ -244,10 +149,7 @@ async fn version_2_refuses_version_3_types_and_defaults() {
 #[tokio::test]
 async fn partitions_evolve() {
     let mut w = world().await;
-    w.run(
-        "CREATE TABLE t (id INT, ts TIMESTAMP, s STRING) PARTITIONED BY (bucket(4, id), days(ts))",
-    )
-    .await;
+    w.run("CREATE TABLE t (id INT, ts TIMESTAMP, s STRING) PARTITIONED BY (bucket(4, id), days(ts))").await;
     w.run("ALTER TABLE t ADD PARTITION FIELD truncate(2, s) AS pre; ALTER TABLE t DROP PARTITION FIELD days(ts)").await;
     let t = w.session.table(&["t".into()]).await.expect("t");
     let fields: Vec<(String, Transform, i32)> = t
@@ -259,25 +161,12 @@ async fn partitions_evolve() {
         .collect();
     assert_eq!(
         fields,
-        [
-            ("id_bucket_4".to_string(), Transform::Bucket(4), 1000),
-            ("pre".to_string(), Transform::Truncate(2), 1002)
-        ]
+        [("id_bucket_4".to_string(), Transform::Bucket(4), 1000), ("pre".to_string(), Transform::Truncate(2), 1002)]
     );
-    w.refused(
-        "ALTER TABLE t ADD PARTITION FIELD bucket(4, id)",
-        "same source and transform",
-    )
-    .await;
-    w.refused("ALTER TABLE t ADD PARTITION FIELD days(id)", "")
-        .await;
-    w.refused(
-        "ALTER TABLE t DROP PARTITION FIELD hours(ts)",
-        "no such partition field",
-    )
-    .await;
-    w.refused("ALTER TABLE t DROP COLUMN id", "partition field")
-        .await;
+    w.refused("ALTER TABLE t ADD PARTITION FIELD bucket(4, id)", "same source and transform").await;
+    w.refused("ALTER TABLE t ADD PARTITION FIELD days(id)", "").await;
+    w.refused("ALTER TABLE t DROP PARTITION FIELD hours(ts)", "no such partition field").await;
+    w.refused("ALTER TABLE t DROP COLUMN id", "partition field").await;
     w.run("ALTER TABLE t REPLACE PARTITION FIELD pre WITH hours(ts); ALTER TABLE t DROP PARTITION FIELD ts_hour").await;
     w.run("ALTER TABLE t WRITE ORDERED BY id DESC, s").await;
     let t = w.session.table(&["t".into()]).await.expect("t");
@@ -291,52 +180,33 @@ async fn replace_keeps_history_and_ids_of_same_columns() {
     w.run("CREATE TABLE t (id INT, s STRING); CREATE OR REPLACE TABLE t (x DOUBLE, id INT) PARTITIONED BY (id)").await;
     let t = w.session.table(&["t".into()]).await.expect("t");
     let schema = t.metadata().current_schema();
-    assert_eq!(
-        (schema.field_id_by_name("id"), schema.field_id_by_name("x")),
-        (Some(1), Some(3))
-    );
+    assert_eq!((schema.field_id_by_name("id"), schema.field_id_by_name("x")), (Some(1), Some(3)));
     assert_eq!(t.metadata().default_partition_spec().fields().len(), 1);
-    w.refused("REPLACE TABLE nope (id INT)", "does not exist")
-        .await;
+    w.refused("REPLACE TABLE nope (id INT)", "does not exist").await;
 }
 
 #[tokio::test]
 async fn refs_and_metadata_tables() {
     let mut w = world().await;
-    w.run(
-        "CREATE TABLE t (id INT, p STRING) PARTITIONED BY (p) TBLPROPERTIES('format-version'='3')",
-    )
-    .await;
+    w.run("CREATE TABLE t (id INT, p STRING) PARTITIONED BY (p) TBLPROPERTIES('format-version'='3')").await;
     assert_eq!(w.rows("SELECT count(*) FROM t.snapshots").await, ["0"]);
-    w.refused("ALTER TABLE t CREATE BRANCH dev", "needs a snapshot")
-        .await;
+    w.refused("ALTER TABLE t CREATE BRANCH dev", "needs a snapshot").await;
     w.run("INSERT INTO t VALUES (1, 'a'), (2, 'b')").await;
-    w.run("ALTER TABLE t CREATE TAG keep RETAIN 2 DAYS; ALTER TABLE t CREATE BRANCH dev")
-        .await;
+    w.run("ALTER TABLE t CREATE TAG keep RETAIN 2 DAYS; ALTER TABLE t CREATE BRANCH dev").await;
     w.run("INSERT INTO t VALUES (3, 'a')").await;
     assert_eq!(
-        w.rows("SELECT name, type, max_reference_age_in_ms FROM ns.t.refs ORDER BY name")
-            .await,
+        w.rows("SELECT name, type, max_reference_age_in_ms FROM ns.t.refs ORDER BY name").await,
         ["dev|BRANCH|NULL", "keep|TAG|172800000", "main|BRANCH|NULL"]
     );
     assert_eq!(
-        w.rows("SELECT operation, summary['added-records'] FROM t.snapshots ORDER BY committed_at")
-            .await,
+        w.rows("SELECT operation, summary['added-records'] FROM t.snapshots ORDER BY committed_at").await,
         ["append|2", "append|1"]
     );
     assert_eq!(w.rows("SELECT count(*) FROM t.tag_keep").await, ["2"]);
+    assert_eq!(w.rows("SELECT count(*) FROM t VERSION AS OF 'dev'").await, ["2"]);
+    assert_eq!(w.rows("SELECT count(*) FROM t TIMESTAMP AS OF '2100-01-01 00:00:00'").await, ["3"]);
     assert_eq!(
-        w.rows("SELECT count(*) FROM t VERSION AS OF 'dev'").await,
-        ["2"]
-    );
-    assert_eq!(
-        w.rows("SELECT count(*) FROM t TIMESTAMP AS OF '2100-01-01 00:00:00'")
-            .await,
-        ["3"]
-    );
-    assert_eq!(
-        w.rows("SELECT partition.p, record_count, file_count FROM t.partitions ORDER BY 1")
-            .await,
+        w.rows("SELECT partition.p, record_count, file_count FROM t.partitions ORDER BY 1").await,
         ["a|2|2", "b|1|1"]
     );
     assert_eq!(
@@ -344,66 +214,38 @@ async fn refs_and_metadata_tables() {
         ["0|PARQUET|3"]
     );
     assert_eq!(w.rows("SELECT count(*) FROM t.manifests").await, ["2"]);
-    assert_eq!(w.rows("SELECT sum(record_count) FROM t.entries JOIN t.files ON entries.data_file.file_path = files.file_path").await, ["3"]);
     assert_eq!(
-        w.rows("SELECT count(*) FROM t.history WHERE is_current_ancestor")
+        w.rows("SELECT sum(record_count) FROM t.entries JOIN t.files ON entries.data_file.file_path = files.file_path")
             .await,
-        ["2"]
+        ["3"]
     );
-    assert_eq!(
-        w.rows("SELECT count(*) > 1 FROM t.metadata_log_entries")
-            .await,
-        ["true"]
-    );
+    assert_eq!(w.rows("SELECT count(*) FROM t.history WHERE is_current_ancestor").await, ["2"]);
+    assert_eq!(w.rows("SELECT count(*) > 1 FROM t.metadata_log_entries").await, ["true"]);
     assert_eq!(w.rows("SELECT readable_metrics.id.lower_bound, readable_metrics.id.value_count FROM t.files WHERE record_count = 1 AND partition.p = 'b'").await, ["2|1"]);
     w.refused("ALTER TABLE t CREATE TAG keep", "exists").await;
-    w.refused("ALTER TABLE t DROP BRANCH main", "can't be dropped")
-        .await;
-    w.refused("ALTER TABLE t DROP BRANCH keep", "is a tag")
-        .await;
+    w.refused("ALTER TABLE t DROP BRANCH main", "can't be dropped").await;
+    w.refused("ALTER TABLE t DROP BRANCH keep", "is a tag").await;
 
-    let first = w
-        .rows("SELECT snapshot_id FROM t.refs WHERE name = 'keep'")
-        .await
-        .remove(0);
-    w.run(&format!(
-        "CALL ice.system.rollback_to_snapshot('ns.t', {first})"
-    ))
-    .await;
+    let first = w.rows("SELECT snapshot_id FROM t.refs WHERE name = 'keep'").await.remove(0);
+    w.run(&format!("CALL ice.system.rollback_to_snapshot('ns.t', {first})")).await;
     assert_eq!(w.rows("SELECT count(*) FROM t").await, ["2"]);
-    w.refused(
-        "CALL ice.system.rollback_to_snapshot('ns.t', 5)",
-        "unknown snapshot",
-    )
-    .await;
+    w.refused("CALL ice.system.rollback_to_snapshot('ns.t', 5)", "unknown snapshot").await;
     w.run("INSERT INTO t.branch_dev VALUES (9, 'z')").await;
-    let moved = w
-        .rows("CALL system.fast_forward(table => 't', branch => 'main', to => 'dev')")
-        .await;
+    let moved = w.rows("CALL system.fast_forward(table => 't', branch => 'main', to => 'dev')").await;
     assert!(moved[0].starts_with("main|"), "{moved:?}");
     assert_eq!(w.rows("SELECT count(*) FROM t").await, ["3"]);
-    w.refused("CALL ice.system.nope()", "there is no procedure")
-        .await;
-    w.refused("CALL ice.system.fast_forward('t', 'main')", "needs to")
-        .await;
+    w.refused("CALL ice.system.nope()", "there is no procedure").await;
+    w.refused("CALL ice.system.fast_forward('t', 'main')", "needs to").await;
 }
 
 #[tokio::test]
 async fn metadata_columns_are_hidden_from_stars() {
     let mut w = world().await;
     w.run("CREATE TABLE t (id INT, s STRING) TBLPROPERTIES('format-version'='3'); INSERT INTO t VALUES (1, 'a'), (2, 'b')").await;
+    assert_eq!(w.rows("SELECT *, _row_id FROM t WHERE _pos >= 0 ORDER BY id").await, ["1|a|0", "2|b|1"]);
     assert_eq!(
-        w.rows("SELECT *, _row_id FROM t WHERE _pos >= 0 ORDER BY id")
-            .await,
-        ["1|a|0", "2|b|1"]
-    );
-    assert_eq!(
-        w.rows("SELECT x.*, y.* FROM t x JOIN ns.t y ON x._row_id = y._row_id WHERE x.ID = 2")
-            .await,
+        w.rows("SELECT x.*, y.* FROM t x JOIN ns.t y ON x._row_id = y._row_id WHERE x.ID = 2").await,
         ["2|b|2|b"]
     );
-    assert_eq!(
-        w.rows("SELECT * FROM ns.t WHERE NS.T.Id = 1").await,
-        ["1|a"]
-    );
+    assert_eq!(w.rows("SELECT * FROM ns.t WHERE NS.T.Id = 1").await, ["1|a"]);
 }

@@ -29,18 +29,10 @@ impl V {
         if let V::Str(s) = self { Some(s) } else { None }
     }
     pub fn bytes(&self) -> Option<&[u8]> {
-        if let V::Bytes(b) = self {
-            Some(b)
-        } else {
-            None
-        }
+        if let V::Bytes(b) = self { Some(b) } else { None }
     }
     pub fn boolean(&self) -> Option<bool> {
-        if let V::Bool(b) = self {
-            Some(*b)
-        } else {
-            None
-        }
+        if let V::Bool(b) = self { Some(*b) } else { None }
     }
     pub fn is_null(&self) -> bool {
         matches!(self, V::Null)
@@ -144,8 +136,7 @@ type R<T> = Result<T, String>;
 impl<'a> Cur<'a> {
     fn take(&mut self, n: usize) -> R<&'a [u8]> {
         let end = self.p.checked_add(n).filter(|e| *e <= self.b.len());
-        let end = end
-            .ok_or_else(|| format!("{n} bytes wanted at offset {}, file or block ends", self.p))?;
+        let end = end.ok_or_else(|| format!("{n} bytes wanted at offset {}, file or block ends", self.p))?;
         let s = &self.b[self.p..end];
         self.p = end;
         Ok(s)
@@ -185,25 +176,12 @@ fn compile(j: &Json, names: &mut HashMap<String, Arc<Node>>) -> R<Arc<Node>> {
             };
             match ts.as_str() {
                 "record" => {
-                    let fields = o
-                        .get("fields")
-                        .and_then(Json::as_array)
-                        .ok_or("record without fields")?;
+                    let fields = o.get("fields").and_then(Json::as_array).ok_or("record without fields")?;
                     let mut out = Vec::with_capacity(fields.len());
                     for f in fields {
-                        let name = f
-                            .get("name")
-                            .and_then(Json::as_str)
-                            .unwrap_or_default()
-                            .to_string();
-                        let ty = f
-                            .get("type")
-                            .ok_or_else(|| format!("field {name} without a type"))?;
-                        out.push(Field {
-                            id: field_id(f, "field-id"),
-                            node: compile(ty, names)?,
-                            name,
-                        });
+                        let name = f.get("name").and_then(Json::as_str).unwrap_or_default().to_string();
+                        let ty = f.get("type").ok_or_else(|| format!("field {name} without a type"))?;
+                        out.push(Field { id: field_id(f, "field-id"), node: compile(ty, names)?, name });
                     }
                     Node::Rec(out)
                 }
@@ -211,27 +189,14 @@ fn compile(j: &Json, names: &mut HashMap<String, Arc<Node>>) -> R<Arc<Node>> {
                     let items = o.get("items").ok_or("array without items")?;
                     Node::Arr(compile(items, names)?)
                 }
-                "map" => Node::Map(compile(
-                    o.get("values").ok_or("map without values")?,
-                    names,
-                )?),
+                "map" => Node::Map(compile(o.get("values").ok_or("map without values")?, names)?),
                 "fixed" => {
-                    let n = o
-                        .get("size")
-                        .and_then(Json::as_u64)
-                        .ok_or("fixed without size")?;
+                    let n = o.get("size").and_then(Json::as_u64).ok_or("fixed without size")?;
                     Node::Fixed(usize::try_from(n).map_err(|e| e.to_string())?)
                 }
                 "enum" => {
-                    let s = o
-                        .get("symbols")
-                        .and_then(Json::as_array)
-                        .ok_or("enum without symbols")?;
-                    Node::Enum(
-                        s.iter()
-                            .map(|x| x.as_str().unwrap_or_default().to_string())
-                            .collect(),
-                    )
+                    let s = o.get("symbols").and_then(Json::as_array).ok_or("enum without symbols")?;
+                    Node::Enum(s.iter().map(|x| x.as_str().unwrap_or_default().to_string()).collect())
                 }
                 other => return primitive(other, names),
             }
@@ -256,18 +221,13 @@ fn primitive(s: &str, names: &HashMap<String, Arc<Node>>) -> R<Arc<Node>> {
         "bytes" => Node::Bytes,
         "string" => Node::Str,
         other => {
-            return names
-                .get(other)
-                .cloned()
-                .ok_or_else(|| format!("unknown Avro type {other}"));
+            return names.get(other).cloned().ok_or_else(|| format!("unknown Avro type {other}"));
         }
     }))
 }
 
 fn text(b: &[u8]) -> R<String> {
-    std::str::from_utf8(b)
-        .map(str::to_string)
-        .map_err(|e| format!("string is not UTF-8: {e}"))
+    std::str::from_utf8(b).map(str::to_string).map_err(|e| format!("string is not UTF-8: {e}"))
 }
 
 fn decode(n: &Node, c: &mut Cur) -> R<V> {
@@ -299,11 +259,7 @@ fn decode(n: &Node, c: &mut Cur) -> R<V> {
         Node::Fixed(k) => V::Bytes(c.take(*k)?.to_vec()),
         Node::Enum(s) => {
             let i = c.len()?;
-            V::Str(
-                s.get(i)
-                    .cloned()
-                    .ok_or_else(|| format!("enum index {i} of {}", s.len()))?,
-            )
+            V::Str(s.get(i).cloned().ok_or_else(|| format!("enum index {i} of {}", s.len()))?)
         }
         Node::Arr(el) => {
             let mut out = Vec::new();
@@ -324,11 +280,7 @@ fn decode(n: &Node, c: &mut Cur) -> R<V> {
         }
         Node::Union(u) => {
             let i = c.len()?;
-            decode(
-                u.get(i)
-                    .ok_or_else(|| format!("union branch {i} of {}", u.len()))?,
-                c,
-            )?
+            decode(u.get(i).ok_or_else(|| format!("union branch {i} of {}", u.len()))?, c)?
         }
         Node::Rec(fs) => V::Rec(fs.iter().map(|f| decode(&f.node, c)).collect::<R<_>>()?),
     })
@@ -366,18 +318,11 @@ pub fn read(bytes: &[u8]) -> R<AvroFile> {
         Ok(())
     })?;
     let sync = c.take(16)?;
-    let schema = meta
-        .get("avro.schema")
-        .ok_or("no avro.schema in the file metadata")?;
-    let schema: Json =
-        serde_json::from_str(schema).map_err(|e| format!("avro.schema is not JSON: {e}"))?;
+    let schema = meta.get("avro.schema").ok_or("no avro.schema in the file metadata")?;
+    let schema: Json = serde_json::from_str(schema).map_err(|e| format!("avro.schema is not JSON: {e}"))?;
     let root = compile(&schema, &mut HashMap::new())?;
-    let codec = meta
-        .get("avro.codec")
-        .map_or("null", String::as_str)
-        .to_string();
-    let codec =
-        apache_avro::Codec::from_str(&codec).map_err(|_| format!("unknown codec {codec}"))?;
+    let codec = meta.get("avro.codec").map_or("null", String::as_str).to_string();
+    let codec = apache_avro::Codec::from_str(&codec).map_err(|_| format!("unknown codec {codec}"))?;
     let mut records = Vec::new();
     while c.p < bytes.len() {
         let n = c.len()?;
@@ -385,26 +330,17 @@ pub fn read(bytes: &[u8]) -> R<AvroFile> {
         if block.len() < 4 && matches!(codec, apache_avro::Codec::Snappy) {
             return Err("snappy block shorter than its checksum".into());
         }
-        codec
-            .decompress(&mut block)
-            .map_err(|e| format!("block does not decompress: {e}"))?;
+        codec.decompress(&mut block).map_err(|e| format!("block does not decompress: {e}"))?;
         let mut b = Cur { b: &block, p: 0 };
         for _ in 0..n {
             records.push(decode(&root, &mut b)?);
         }
         if b.p != block.len() {
-            return Err(format!(
-                "{} bytes left in a block after {n} records",
-                block.len() - b.p
-            ));
+            return Err(format!("{} bytes left in a block after {n} records", block.len() - b.p));
         }
         if c.take(16)? != sync {
             return Err(format!("wrong sync marker before offset {}", c.p));
         }
     }
-    Ok(AvroFile {
-        meta,
-        root,
-        records,
-    })
+    Ok(AvroFile { meta, root, records })
 }

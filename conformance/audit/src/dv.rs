@@ -4,11 +4,7 @@
 #[derive(Debug, PartialEq)]
 pub struct Fault(pub &'static str, pub String, pub String);
 
-fn fault<T>(
-    clause: &'static str,
-    found: impl ToString,
-    allowed: impl ToString,
-) -> Result<T, Fault> {
+fn fault<T>(clause: &'static str, found: impl ToString, allowed: impl ToString) -> Result<T, Fault> {
     Err(Fault(clause, found.to_string(), allowed.to_string()))
 }
 
@@ -66,11 +62,7 @@ impl<'a> Cur<'a> {
             }
             None => fault(
                 clause,
-                format!(
-                    "{what} needs {n} bytes at {}, the vector has {}",
-                    self.p,
-                    self.b.len()
-                ),
+                format!("{what} needs {n} bytes at {}, the vector has {}", self.p, self.b.len()),
                 "everything inside the vector",
             ),
         }
@@ -91,20 +83,12 @@ impl<'a> Cur<'a> {
 /// The first fault, with its clause.
 pub fn parse(blob: &[u8]) -> Result<Positions, Fault> {
     if blob.len() < 12 {
-        return fault(
-            "DV-24",
-            format!("{} bytes", blob.len()),
-            "at least 20 bytes",
-        );
+        return fault("DV-24", format!("{} bytes", blob.len()), "at least 20 bytes");
     }
     let n = blob.len();
     let declared = u32::from_be_bytes([blob[0], blob[1], blob[2], blob[3]]);
     if u64::from(declared) + 8 != n as u64 {
-        return fault(
-            "DV-20",
-            format!("length {declared} in a blob of {n} bytes"),
-            n - 8,
-        );
+        return fault("DV-20", format!("length {declared} in a blob of {n} bytes"), n - 8);
     }
     if blob[4..8] != [0xd1, 0xd3, 0x39, 0x64] {
         return fault("DV-21", crate::avro::hex(&blob[4..8]), "d1d33964");
@@ -120,9 +104,7 @@ pub fn parse(blob: &[u8]) -> Result<Positions, Fault> {
 fn vector(b: &[u8]) -> Result<Positions, Fault> {
     let mut c = Cur { b, p: 0 };
     let head = c.take(8, "DV-25", "the bitmap count")?;
-    let count = u64::from_le_bytes([
-        head[0], head[1], head[2], head[3], head[4], head[5], head[6], head[7],
-    ]);
+    let count = u64::from_le_bytes([head[0], head[1], head[2], head[3], head[4], head[5], head[6], head[7]]);
     // The smallest bitmap takes 4 bytes of key and 8 of its own: a larger count is a lie (A5 of the cases).
     if count > (b.len() as u64 - 8) / 12 {
         return fault(
@@ -139,21 +121,13 @@ fn vector(b: &[u8]) -> Result<Positions, Fault> {
             return fault("DV-26", format!("key {key:#x}"), "at most 0x7fffffff");
         }
         if prev.is_some_and(|p| p >= key) {
-            return fault(
-                "DV-25",
-                format!("key {key} after {}", prev.unwrap_or(0)),
-                "ascending keys",
-            );
+            return fault("DV-25", format!("key {key} after {}", prev.unwrap_or(0)), "ascending keys");
         }
         prev = Some(key);
         bitmap(&mut c, u64::from(key) << 32, &mut out)?;
     }
     if c.p != b.len() {
-        return fault(
-            "DV-45",
-            format!("{} bytes after the last bitmap", b.len() - c.p),
-            "none",
-        );
+        return fault("DV-45", format!("{} bytes after the last bitmap", b.len() - c.p), "none");
     }
     Ok(out)
 }
@@ -168,11 +142,7 @@ fn bitmap(c: &mut Cur, base: u64, out: &mut Positions) -> Result<(), Fault> {
             (n, Some(c.take(n.div_ceil(8), "DV-41", "the run flags")?))
         }
         k => {
-            return fault(
-                "DV-41",
-                format!("cookie {k}"),
-                "12346, or 12347 with the count",
-            );
+            return fault("DV-41", format!("cookie {k}"), "12346, or 12347 with the count");
         }
     };
     if count > 65536 {
@@ -180,25 +150,14 @@ fn bitmap(c: &mut Cur, base: u64, out: &mut Positions) -> Result<(), Fault> {
     }
     let mut heads = Vec::with_capacity(count);
     for _ in 0..count {
-        let (k, n) = (
-            c.u16("DV-42", "a container header")?,
-            c.u16("DV-42", "a container header")?,
-        );
+        let (k, n) = (c.u16("DV-42", "a container header")?, c.u16("DV-42", "a container header")?);
         if heads.last().is_some_and(|(p, _)| *p >= k) {
-            return fault(
-                "DV-45",
-                format!("container key {k} out of order"),
-                "ascending keys",
-            );
+            return fault("DV-45", format!("container key {k} out of order"), "ascending keys");
         }
         heads.push((k, u32::from(n) + 1));
     }
     let offsets: Option<Vec<u32>> = if runs.is_none() || count >= 4 {
-        Some(
-            (0..count)
-                .map(|_| c.u32("DV-43", "the offset header"))
-                .collect::<Result<_, _>>()?,
-        )
+        Some((0..count).map(|_| c.u32("DV-43", "the offset header")).collect::<Result<_, _>>()?)
     } else {
         None
     };
@@ -206,11 +165,7 @@ fn bitmap(c: &mut Cur, base: u64, out: &mut Positions) -> Result<(), Fault> {
         if let Some(o) = &offsets
             && o[i] as usize != c.p - start
         {
-            return fault(
-                "DV-43",
-                format!("offset {} of container {i}", o[i]),
-                c.p - start,
-            );
+            return fault("DV-43", format!("offset {} of container {i}", o[i]), c.p - start);
         }
         let hi = base | u64::from(*key) << 16;
         let run = runs.is_some_and(|f| f[i / 8] >> (i % 8) & 1 == 1);
@@ -219,10 +174,7 @@ fn bitmap(c: &mut Cur, base: u64, out: &mut Positions) -> Result<(), Fault> {
             let n = c.u16("DV-44", "a run count")?;
             let mut next = 0u32;
             for k in 0..n {
-                let (a, l) = (
-                    u32::from(c.u16("DV-44", "a run")?),
-                    u32::from(c.u16("DV-44", "a run")?),
-                );
+                let (a, l) = (u32::from(c.u16("DV-44", "a run")?), u32::from(c.u16("DV-44", "a run")?));
                 if (k > 0 && a < next) || a + l > 0xffff {
                     return fault(
                         "DV-45",

@@ -60,11 +60,7 @@ impl Sink {
         found: impl ToString,
         allowed: impl ToString,
     ) {
-        let limit = if severity == Severity::Note {
-            1
-        } else {
-            LISTED
-        };
+        let limit = if severity == Severity::Note { 1 } else { LISTED };
         let at = self.findings.len();
         let c = self.counts.entry((clause, severity)).or_insert((0, at));
         c.0 += 1;
@@ -121,10 +117,7 @@ impl Sink {
             let more = f.more;
             self.add(f.severity, f.clause, &f.file, f.place, f.found, f.allowed);
             if more > 0 {
-                let c = self
-                    .counts
-                    .get_mut(&(f.clause, f.severity))
-                    .expect("just added");
+                let c = self.counts.get_mut(&(f.clause, f.severity)).expect("just added");
                 c.0 += more;
                 self.findings[c.1].more += more;
             }

@@ -36,11 +36,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Options {
-            data: true,
-            maps: Vec::new(),
-            threads: None,
-        }
+        Options { data: true, maps: Vec::new(), threads: None }
     }
 }
 
@@ -96,15 +92,10 @@ pub(crate) fn parallel_findings<T: Sync>(
         let mut s = finding::Sink::default();
         f(t, &mut s);
         if !s.findings.is_empty() {
-            found
-                .lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner)
-                .push((*i, s));
+            found.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((*i, s));
         }
     });
-    let mut found = found
-        .into_inner()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut found = found.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     found.sort_by_key(|(i, _)| *i);
     for (_, s) in found {
         sink.merge(s);

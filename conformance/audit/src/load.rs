@@ -20,40 +20,22 @@ pub fn load(target: &Path, opts: &crate::Options) -> Result<Model, String> {
     if bytes.starts_with(&[0x1f, 0x8b]) {
         bytes = gunzip(&bytes).map_err(|e| format!("{}: {e}", path.display()))?;
     }
-    let meta: Json =
-        serde_json::from_slice(&bytes).map_err(|e| format!("{}: not JSON: {e}", path.display()))?;
+    let meta: Json = serde_json::from_slice(&bytes).map_err(|e| format!("{}: not JSON: {e}", path.display()))?;
     if !meta.is_object() {
         return Err(format!("{}: not a JSON object", path.display()));
     }
-    let declared = meta
-        .get("location")
-        .and_then(Json::as_str)
-        .unwrap_or_default();
+    let declared = meta.get("location").and_then(Json::as_str).unwrap_or_default();
     let dir = path.canonicalize().unwrap_or_else(|_| path.clone());
-    let root = dir
-        .parent()
-        .and_then(Path::parent)
-        .map(Path::to_path_buf)
-        .unwrap_or_default();
+    let root = dir.parent().and_then(Path::parent).map(Path::to_path_buf).unwrap_or_default();
     let declared = strip_file(declared).trim_end_matches('/').to_string();
-    let locator = Locator {
-        maps: opts.maps.clone(),
-        declared,
-        root,
-    };
+    let locator = Locator { maps: opts.maps.clone(), declared, root };
     let mut m = Model {
         file: path.display().to_string(),
-        version: meta
-            .get("format-version")
-            .and_then(Json::as_i64)
-            .unwrap_or(0),
+        version: meta.get("format-version").and_then(Json::as_i64).unwrap_or(0),
         path,
         locator,
         data: opts.data,
-        threads: opts
-            .threads
-            .unwrap_or_else(|| std::thread::available_parallelism().map_or(2, usize::from))
-            .max(1),
+        threads: opts.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(2, usize::from)).max(1),
         ..Model::default()
     };
     m.schemas = schemas(&meta);
@@ -73,41 +55,24 @@ fn gunzip(b: &[u8]) -> Result<Vec<u8>, String> {
     }
     for bit in [8, 16] {
         if flags & bit != 0 {
-            p += 1 + b
-                .get(p..)
-                .and_then(|r| r.iter().position(|x| *x == 0))
-                .ok_or("gzip header cut short")?;
+            p += 1 + b.get(p..).and_then(|r| r.iter().position(|x| *x == 0)).ok_or("gzip header cut short")?;
         }
     }
     if flags & 2 != 0 {
         p += 2;
     }
-    let end = b
-        .len()
-        .checked_sub(8)
-        .filter(|e| *e > p)
-        .ok_or("gzip file cut short")?;
+    let end = b.len().checked_sub(8).filter(|e| *e > p).ok_or("gzip file cut short")?;
     let mut body = b[p..end].to_vec();
     let codec: apache_avro::Codec = "deflate".parse().map_err(|_| "no deflate codec")?;
-    codec
-        .decompress(&mut body)
-        .map_err(|e| format!("gzip body: {e}"))?;
+    codec.decompress(&mut body).map_err(|e| format!("gzip body: {e}"))?;
     let crc = crc32fast::hash(&body).to_le_bytes();
-    if crc != b[end..end + 4] {
-        Err("gzip checksum does not match".into())
-    } else {
-        Ok(body)
-    }
+    if crc != b[end..end + 4] { Err("gzip checksum does not match".into()) } else { Ok(body) }
 }
 
 fn schemas(meta: &Json) -> Vec<Schema> {
     let list = meta.get("schemas").and_then(Json::as_array);
-    let mut out: Vec<Schema> = list
-        .into_iter()
-        .flatten()
-        .enumerate()
-        .map(|(i, j)| Schema::parse(j, &format!("/schemas/{i}")))
-        .collect();
+    let mut out: Vec<Schema> =
+        list.into_iter().flatten().enumerate().map(|(i, j)| Schema::parse(j, &format!("/schemas/{i}"))).collect();
     if out.is_empty()
         && let Some(j) = meta.get("schema")
     {
@@ -118,19 +83,10 @@ fn schemas(meta: &Json) -> Vec<Schema> {
 
 /// Parses a list of partition fields.
 pub fn spec_fields(j: &Json) -> Vec<SpecField> {
-    let text = |f: &Json, k: &str| {
-        f.get(k)
-            .and_then(Json::as_str)
-            .unwrap_or_default()
-            .to_string()
-    };
+    let text = |f: &Json, k: &str| f.get(k).and_then(Json::as_str).unwrap_or_default().to_string();
     let sources = |f: &Json| match f.get("source-ids").and_then(Json::as_array) {
         Some(a) => a.iter().filter_map(Json::as_i64).collect(),
-        None => f
-            .get("source-id")
-            .and_then(Json::as_i64)
-            .into_iter()
-            .collect(),
+        None => f.get("source-id").and_then(Json::as_i64).into_iter().collect(),
     };
     let fields = j.as_array().into_iter().flatten();
     fields
@@ -150,34 +106,18 @@ fn specs(meta: &Json) -> Vec<Spec> {
         fields: j.get("fields").map(spec_fields).unwrap_or_default(),
         ptr: format!("/partition-specs/{i}"),
     };
-    let mut out: Vec<Spec> = list
-        .into_iter()
-        .flatten()
-        .enumerate()
-        .map(|(i, j)| one(i, j))
-        .collect();
+    let mut out: Vec<Spec> = list.into_iter().flatten().enumerate().map(|(i, j)| one(i, j)).collect();
     if out.is_empty()
         && let Some(j) = meta.get("partition-spec")
     {
-        out.push(Spec {
-            id: 0,
-            fields: spec_fields(j),
-            ptr: "/partition-spec".into(),
-        });
+        out.push(Spec { id: 0, fields: spec_fields(j), ptr: "/partition-spec".into() });
     }
     out
 }
 
 fn snapshots(m: &mut Model) {
     let mut out = Vec::new();
-    for (index, j) in m
-        .meta
-        .get("snapshots")
-        .and_then(Json::as_array)
-        .into_iter()
-        .flatten()
-        .enumerate()
-    {
+    for (index, j) in m.meta.get("snapshots").and_then(Json::as_array).into_iter().flatten().enumerate() {
         let int = |k: &str| j.get(k).and_then(Json::as_i64);
         let mut s = Snapshot {
             index,
@@ -189,14 +129,8 @@ fn snapshots(m: &mut Model) {
             added_rows: int("added-rows"),
             ..Snapshot::default()
         };
-        let summary = j
-            .get("summary")
-            .and_then(Json::as_object)
-            .into_iter()
-            .flatten();
-        s.summary = summary
-            .filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_string())))
-            .collect();
+        let summary = j.get("summary").and_then(Json::as_object).into_iter().flatten();
+        s.summary = summary.filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_string()))).collect();
         s.list = match j.get("manifest-list").and_then(Json::as_str) {
             Some(loc) => list(m, loc, j.get("key-id").is_some_and(|k| !k.is_null())),
             None => inline(j, s.id),
@@ -210,32 +144,15 @@ fn snapshots(m: &mut Model) {
 
 /// v1 snapshots may list manifest paths themselves (META-S06).
 fn inline(j: &Json, id: i64) -> List {
-    let paths = j
-        .get("manifests")
-        .and_then(Json::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(Json::as_str);
+    let paths = j.get("manifests").and_then(Json::as_array).into_iter().flatten().filter_map(Json::as_str);
     let refs = paths
-        .map(|p| ManifestRef {
-            path: p.to_string(),
-            added_snapshot: Some(id),
-            ..ManifestRef::default()
-        })
+        .map(|p| ManifestRef { path: p.to_string(), added_snapshot: Some(id), ..ManifestRef::default() })
         .collect();
-    List {
-        inline: true,
-        refs,
-        ..List::default()
-    }
+    List { inline: true, refs, ..List::default() }
 }
 
 fn list(m: &Model, loc: &str, encrypted: bool) -> List {
-    let mut l = List {
-        location: loc.to_string(),
-        encrypted,
-        ..List::default()
-    };
+    let mut l = List { location: loc.to_string(), encrypted, ..List::default() };
     let bytes = match m.read(loc) {
         Ok(b) => b,
         Err(e) => {
@@ -271,13 +188,7 @@ impl<'a> ById<'a> {
         let V::Rec(vals) = v else {
             return ById(HashMap::new());
         };
-        ById(
-            fields
-                .iter()
-                .zip(vals)
-                .filter_map(|(f, v)| Some((f.id?, v)))
-                .collect(),
-        )
+        ById(fields.iter().zip(vals).filter_map(|(f, v)| Some((f.id?, v))).collect())
     }
     fn int(&self, id: i64) -> Option<i64> {
         self.0.get(&id).and_then(|v| v.int())
@@ -289,29 +200,14 @@ impl<'a> ById<'a> {
 
 fn list_record(fields: &[Field], v: &V) -> ManifestRef {
     let r = ById::new(fields, v);
-    let partitions =
-        r.0.get(&507)
-            .and_then(|v| if let V::Arr(a) = v { Some(a) } else { None });
-    let sub =
-        fields
-            .iter()
-            .find(|f| f.id == Some(507))
-            .and_then(|f| match f.node.unwrap_optional().0 {
-                Node::Arr(el) => Some(el.clone()),
-                _ => None,
-            });
-    let partitions = partitions.map(|a| {
-        a.iter()
-            .map(|p| summary_record(sub.as_deref(), p))
-            .collect()
+    let partitions = r.0.get(&507).and_then(|v| if let V::Arr(a) = v { Some(a) } else { None });
+    let sub = fields.iter().find(|f| f.id == Some(507)).and_then(|f| match f.node.unwrap_optional().0 {
+        Node::Arr(el) => Some(el.clone()),
+        _ => None,
     });
+    let partitions = partitions.map(|a| a.iter().map(|p| summary_record(sub.as_deref(), p)).collect());
     ManifestRef {
-        path: r
-            .0
-            .get(&500)
-            .and_then(|v| v.str())
-            .unwrap_or_default()
-            .to_string(),
+        path: r.0.get(&500).and_then(|v| v.str()).unwrap_or_default().to_string(),
         length: r.int(501),
         spec_id: r.int(502),
         content: r.int(517).unwrap_or(0),
@@ -350,13 +246,9 @@ fn read_manifests(m: &Model, snaps: &mut [Snapshot]) {
     let done: Mutex<HashMap<String, Arc<Manifest>>> = Mutex::new(HashMap::new());
     crate::parallel(m.threads, &work, |(loc, enc)| {
         let man = Arc::new(manifest(m, loc, *enc));
-        done.lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .insert(loc.clone(), man);
+        done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(loc.clone(), man);
     });
-    let done = done
-        .into_inner()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     for r in snaps.iter_mut().flat_map(|s| &mut s.list.refs) {
         if let Some(man) = done.get(&r.path) {
             r.manifest = man.clone();
@@ -365,10 +257,7 @@ fn read_manifests(m: &Model, snaps: &mut [Snapshot]) {
 }
 
 fn manifest(m: &Model, loc: &str, encrypted: bool) -> Manifest {
-    let mut out = Manifest {
-        encrypted,
-        ..Manifest::default()
-    };
+    let mut out = Manifest { encrypted, ..Manifest::default() };
     let bytes = match m.read(loc) {
         Ok(b) => b,
         Err(e) => {
@@ -393,27 +282,16 @@ fn manifest(m: &Model, loc: &str, encrypted: bool) -> Manifest {
         out.broken = Some(format!("records are {}, not records", f.root.kind()));
         return out;
     };
-    let data = fields
-        .iter()
-        .find(|x| x.id == Some(2))
-        .map(|x| x.node.clone());
+    let data = fields.iter().find(|x| x.id == Some(2)).map(|x| x.node.clone());
     let Some(Node::Rec(inner)) = data.as_deref().map(|n| n.unwrap_optional().0) else {
         out.broken = Some("no data_file record with field id 2".into());
         out.root = Some(f.root.clone());
         return out;
     };
-    if let Some(Node::Rec(p)) = inner
-        .iter()
-        .find(|x| x.id == Some(102))
-        .map(|x| x.node.unwrap_optional().0)
-    {
+    if let Some(Node::Rec(p)) = inner.iter().find(|x| x.id == Some(102)).map(|x| x.node.unwrap_optional().0) {
         out.partition_ids = p.iter().map(|x| x.id.unwrap_or(-1)).collect();
     }
-    out.entries = f
-        .records
-        .into_iter()
-        .map(|r| entry(fields, inner, r))
-        .collect();
+    out.entries = f.records.into_iter().map(|r| entry(fields, inner, r)).collect();
     let mut next = 0;
     for e in &mut out.entries {
         if e.live() && e.content == 0 && e.first_row_id.is_none() {
@@ -428,12 +306,7 @@ fn manifest(m: &Model, loc: &str, encrypted: bool) -> Manifest {
 }
 
 fn entry(fields: &[Field], inner: &[Field], r: V) -> Entry {
-    let mut e = Entry {
-        status: -1,
-        records: -1,
-        size: -1,
-        ..Entry::default()
-    };
+    let mut e = Entry { status: -1, records: -1, size: -1, ..Entry::default() };
     let V::Rec(vals) = r else { return e };
     let mut holes = Vec::new();
     for (f, v) in fields.iter().zip(vals) {
@@ -501,20 +374,10 @@ fn pairs(v: V) -> Option<Vec<(i64, V)>> {
 }
 
 fn counts(v: V) -> Option<Vec<(i64, i64)>> {
-    Some(
-        pairs(v)?
-            .into_iter()
-            .filter_map(|(k, v)| Some((k, v.int()?)))
-            .collect(),
-    )
+    Some(pairs(v)?.into_iter().filter_map(|(k, v)| Some((k, v.int()?))).collect())
 }
 
 fn bounds(v: V) -> Option<Vec<(i64, Vec<u8>)>> {
     let take = |v: V| if let V::Bytes(b) = v { Some(b) } else { None };
-    Some(
-        pairs(v)?
-            .into_iter()
-            .filter_map(|(k, v)| Some((k, take(v)?)))
-            .collect(),
-    )
+    Some(pairs(v)?.into_iter().filter_map(|(k, v)| Some((k, take(v)?))).collect())
 }

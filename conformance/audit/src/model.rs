@@ -41,9 +41,7 @@ impl Locator {
             }
         }
         let s = strip_file(loc);
-        let rest = s
-            .strip_prefix(self.declared.as_str())
-            .filter(|r| r.starts_with('/'));
+        let rest = s.strip_prefix(self.declared.as_str()).filter(|r| r.starts_with('/'));
         if let Some(rest) = rest {
             let here = self.root.join(rest.trim_start_matches('/'));
             // Metadata may be kept apart from the table (LOC-2): then the location as written is right.
@@ -115,18 +113,11 @@ impl Entry {
     }
     /// Identity of a file entry: path, and for a DV its offset too (MAN-15, TRAP-27).
     pub fn key(&self) -> (Arc<str>, Option<i64>) {
-        (
-            self.path.clone(),
-            if self.is_dv() { self.offset } else { None },
-        )
+        (self.path.clone(), if self.is_dv() { self.offset } else { None })
     }
     /// Bytes that count for sizes in a summary: the blob for a DV (SUMMARY-41).
     pub fn counted_size(&self) -> i64 {
-        if self.is_dv() {
-            self.length.unwrap_or(self.size)
-        } else {
-            self.size
-        }
+        if self.is_dv() { self.length.unwrap_or(self.size) } else { self.size }
     }
 }
 
@@ -151,10 +142,7 @@ pub struct Manifest {
 impl Manifest {
     /// Format version of the writer; manifests without the key are v1.
     pub fn version(&self) -> i64 {
-        self.meta
-            .get("format-version")
-            .and_then(|s| s.parse().ok())
-            .unwrap_or(1)
+        self.meta.get("format-version").and_then(|s| s.parse().ok()).unwrap_or(1)
     }
     pub fn deletes(&self) -> bool {
         self.meta.get("content").is_some_and(|c| c == "deletes")
@@ -222,8 +210,7 @@ impl ManifestRef {
         if e.content != 0 {
             return None;
         }
-        e.first_row_id
-            .or_else(|| e.row_id_offset.and_then(|o| base.checked_add(o)))
+        e.first_row_id.or_else(|| e.row_id_offset.and_then(|o| base.checked_add(o)))
     }
 }
 
@@ -267,13 +254,7 @@ impl Snapshot {
         self.list
             .refs
             .iter()
-            .flat_map(|m| {
-                m.manifest
-                    .entries
-                    .iter()
-                    .enumerate()
-                    .map(move |(i, e)| (m, i, e))
-            })
+            .flat_map(|m| m.manifest.entries.iter().enumerate().map(move |(i, e)| (m, i, e)))
             .filter(|(_, _, e)| e.live())
     }
     /// Whether every manifest of the snapshot could be decoded; cross-file arithmetic makes sense only then.
@@ -281,9 +262,11 @@ impl Snapshot {
         self.list.broken.is_none()
             && !self.list.missing
             && !self.list.encrypted
-            && self.list.refs.iter().all(|r| {
-                r.manifest.broken.is_none() && !r.manifest.missing && !r.manifest.encrypted
-            })
+            && self
+                .list
+                .refs
+                .iter()
+                .all(|r| r.manifest.broken.is_none() && !r.manifest.missing && !r.manifest.encrypted)
     }
 }
 
@@ -317,8 +300,7 @@ pub struct Model {
     pub specs: Vec<Spec>,
     pub snapshots: Vec<Snapshot>,
     pub by_id: HashMap<i64, usize>,
-    pub(crate) dv_positions:
-        std::sync::OnceLock<HashMap<(Arc<str>, Option<i64>), crate::dv::Positions>>,
+    pub(crate) dv_positions: std::sync::OnceLock<HashMap<(Arc<str>, Option<i64>), crate::dv::Positions>>,
     pub(crate) posdels: std::sync::OnceLock<HashMap<Arc<str>, crate::rows::PosDel>>,
     /// Open Parquet files and look at rows.
     pub data: bool,
@@ -328,13 +310,11 @@ pub struct Model {
 impl Model {
     /// Positions of every live DV that parses, by entry identity; read once.
     pub fn dv_positions(&self) -> &HashMap<(Arc<str>, Option<i64>), crate::dv::Positions> {
-        self.dv_positions
-            .get_or_init(|| crate::checks::dv_positions(self))
+        self.dv_positions.get_or_init(|| crate::checks::dv_positions(self))
     }
     /// Rows of every live Parquet position delete file; read once.
     pub fn position_deletes(&self) -> &HashMap<Arc<str>, crate::rows::PosDel> {
-        self.posdels
-            .get_or_init(|| crate::rows::position_deletes(self))
+        self.posdels.get_or_init(|| crate::rows::position_deletes(self))
     }
     pub fn get(&self, key: &str) -> Option<&Json> {
         self.meta.get(key).filter(|v| !v.is_null())
@@ -350,10 +330,7 @@ impl Model {
     }
     pub fn current_schema(&self) -> Option<&Schema> {
         let id = self.int("current-schema-id");
-        self.schemas
-            .iter()
-            .find(|s| s.id == id)
-            .or_else(|| self.schemas.last().filter(|_| id.is_none()))
+        self.schemas.iter().find(|s| s.id == id).or_else(|| self.schemas.last().filter(|_| id.is_none()))
     }
     /// A field of any schema, the current one first.
     pub fn field(&self, id: i64) -> Option<&crate::types::FieldInfo> {
@@ -363,9 +340,7 @@ impl Model {
     }
     /// Parent snapshot, when it is still listed.
     pub fn parent<'a>(&'a self, s: &Snapshot) -> Option<&'a Snapshot> {
-        s.parent
-            .and_then(|p| self.snapshot(p))
-            .filter(|p| p.id != s.id)
+        s.parent.and_then(|p| self.snapshot(p)).filter(|p| p.id != s.id)
     }
     /// Each manifest once, with one list record that names it.
     pub fn manifests(&self) -> Vec<(&Snapshot, &ManifestRef)> {
@@ -385,10 +360,7 @@ impl Model {
         self.version >= 3 && s.first_row_id.is_some()
     }
     pub fn size(&self, loc: &str) -> Option<u64> {
-        std::fs::metadata(self.locator.path(loc))
-            .ok()
-            .filter(std::fs::Metadata::is_file)
-            .map(|m| m.len())
+        std::fs::metadata(self.locator.path(loc)).ok().filter(std::fs::Metadata::is_file).map(|m| m.len())
     }
     pub fn read(&self, loc: &str) -> std::io::Result<Vec<u8>> {
         std::fs::read(self.locator.path(loc))
@@ -403,48 +375,23 @@ pub fn find_metadata(target: &Path) -> Result<PathBuf, String> {
     if target.is_file() {
         return Ok(target.to_path_buf());
     }
-    let dir = if target.join("metadata").is_dir() {
-        target.join("metadata")
-    } else {
-        target.to_path_buf()
-    };
+    let dir = if target.join("metadata").is_dir() { target.join("metadata") } else { target.to_path_buf() };
     let names: Vec<String> = std::fs::read_dir(&dir)
         .map_err(|e| format!("{}: {e}", dir.display()))?
         .filter_map(|e| e.ok()?.file_name().into_string().ok())
         .filter(|n| n.ends_with(".metadata.json") || n.ends_with(".metadata.json.gz"))
         .collect();
-    let hadoop = |n: &str| {
-        n.strip_prefix('v')
-            .and_then(|r| r.split('.').next()?.parse::<u64>().ok())
-    };
-    let hint = std::fs::read_to_string(dir.join("version-hint.text"))
-        .ok()
-        .and_then(|s| s.trim().parse::<u64>().ok());
+    let hadoop = |n: &str| n.strip_prefix('v').and_then(|r| r.split('.').next()?.parse::<u64>().ok());
+    let hint = std::fs::read_to_string(dir.join("version-hint.text")).ok().and_then(|s| s.trim().parse::<u64>().ok());
     // A commit may have landed after the hint was written (FS-5): the highest version from the hint on wins.
-    let best = names
-        .iter()
-        .filter_map(|n| Some((hadoop(n)?, n)))
-        .filter(|(v, _)| hint.is_none_or(|h| *v >= h))
-        .max();
+    let best = names.iter().filter_map(|n| Some((hadoop(n)?, n))).filter(|(v, _)| hint.is_none_or(|h| *v >= h)).max();
     let best = best.or_else(|| names.iter().filter_map(|n| Some((hadoop(n)?, n))).max());
     if let Some((_, n)) = best {
         return Ok(dir.join(n));
     }
     let version = |n: &str| n.split_once('-').and_then(|(v, _)| v.parse::<u64>().ok());
-    let mut all: Vec<_> = names
-        .iter()
-        .map(|n| {
-            (
-                version(n),
-                std::fs::metadata(dir.join(n))
-                    .and_then(|m| m.modified())
-                    .ok(),
-                n,
-            )
-        })
-        .collect();
+    let mut all: Vec<_> =
+        names.iter().map(|n| (version(n), std::fs::metadata(dir.join(n)).and_then(|m| m.modified()).ok(), n)).collect();
     all.sort();
-    all.last()
-        .map(|(_, _, n)| dir.join(n))
-        .ok_or_else(|| format!("no *.metadata.json in {}", dir.display()))
+    all.last().map(|(_, _, n)| dir.join(n)).ok_or_else(|| format!("no *.metadata.json in {}", dir.display()))
 }

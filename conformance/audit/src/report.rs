@@ -32,17 +32,8 @@ pub struct Report {
 impl Report {
     pub(crate) fn new(m: &Model, mut findings: Vec<Finding>) -> Report {
         findings.sort_by_key(|f| f.severity);
-        let n = |s: Severity| {
-            findings
-                .iter()
-                .filter(|f| f.severity == s)
-                .map(|f| 1 + f.more)
-                .sum()
-        };
-        let mut c = Counts {
-            snapshots: m.snapshots.len() as u64,
-            ..Counts::default()
-        };
+        let n = |s: Severity| findings.iter().filter(|f| f.severity == s).map(|f| 1 + f.more).sum();
+        let mut c = Counts { snapshots: m.snapshots.len() as u64, ..Counts::default() };
         let mut seen = std::collections::HashSet::new();
         for (_, r) in m.manifests() {
             c.manifests += 1;
@@ -115,11 +106,7 @@ pub fn coverage_markdown() -> String {
     );
     let mut total = 0;
     for f in crate::checks::CHECKS {
-        let _ = write!(
-            o,
-            "\n## {}\n\n| clause | severity | what is checked |\n|---|---|---|\n",
-            f.title
-        );
+        let _ = write!(o, "\n## {}\n\n| clause | severity | what is checked |\n|---|---|---|\n", f.title);
         for c in f.checks {
             total += 1;
             let _ = writeln!(o, "| {} | {} | {} |", c.clause, c.severity, c.title);

@@ -43,24 +43,15 @@ pub fn leaf(r: &SerializedFileReader<File>, id: i32) -> Option<usize> {
 /// Text of the Parquet error, or that the column is not INT64.
 pub fn longs(r: &SerializedFileReader<File>, col: usize) -> Result<Vec<Option<i64>>, String> {
     let mut out = Vec::new();
-    let optional = r
-        .metadata()
-        .file_metadata()
-        .schema_descr()
-        .column(col)
-        .max_def_level()
-        > 0;
+    let optional = r.metadata().file_metadata().schema_descr().column(col).max_def_level() > 0;
     for g in 0..r.num_row_groups() {
         let group = r.get_row_group(g).map_err(|e| e.to_string())?;
         let n = usize::try_from(group.metadata().num_rows()).map_err(|e| e.to_string())?;
-        let ColumnReader::Int64ColumnReader(mut c) =
-            group.get_column_reader(col).map_err(|e| e.to_string())?
-        else {
+        let ColumnReader::Int64ColumnReader(mut c) = group.get_column_reader(col).map_err(|e| e.to_string())? else {
             return Err("not an INT64 column".into());
         };
         let (mut def, mut vals) = (Vec::new(), Vec::new());
-        c.read_records(n, optional.then_some(&mut def), None, &mut vals)
-            .map_err(|e| e.to_string())?;
+        c.read_records(n, optional.then_some(&mut def), None, &mut vals).map_err(|e| e.to_string())?;
         if optional {
             let mut it = vals.into_iter();
             out.extend(def.iter().map(|d| if *d > 0 { it.next() } else { None }));
@@ -73,24 +64,16 @@ pub fn longs(r: &SerializedFileReader<File>, col: usize) -> Result<Vec<Option<i6
 
 fn texts(r: &SerializedFileReader<File>, col: usize) -> Result<Vec<ByteArray>, String> {
     let mut out = Vec::new();
-    let optional = r
-        .metadata()
-        .file_metadata()
-        .schema_descr()
-        .column(col)
-        .max_def_level()
-        > 0;
+    let optional = r.metadata().file_metadata().schema_descr().column(col).max_def_level() > 0;
     for g in 0..r.num_row_groups() {
         let group = r.get_row_group(g).map_err(|e| e.to_string())?;
         let n = usize::try_from(group.metadata().num_rows()).map_err(|e| e.to_string())?;
-        let ColumnReader::ByteArrayColumnReader(mut c) =
-            group.get_column_reader(col).map_err(|e| e.to_string())?
+        let ColumnReader::ByteArrayColumnReader(mut c) = group.get_column_reader(col).map_err(|e| e.to_string())?
         else {
             return Err("file_path is not BINARY".into());
         };
         let mut def = Vec::new();
-        c.read_records(n, optional.then_some(&mut def), None, &mut out)
-            .map_err(|e| e.to_string())?;
+        c.read_records(n, optional.then_some(&mut def), None, &mut out).map_err(|e| e.to_string())?;
     }
     Ok(out)
 }
@@ -100,8 +83,7 @@ fn texts(r: &SerializedFileReader<File>, col: usize) -> Result<Vec<ByteArray>, S
 /// # Errors
 /// Text of the error.
 pub fn open(path: &Path) -> Result<SerializedFileReader<File>, String> {
-    SerializedFileReader::new(File::open(path).map_err(|e| e.to_string())?)
-        .map_err(|e| e.to_string())
+    SerializedFileReader::new(File::open(path).map_err(|e| e.to_string())?).map_err(|e| e.to_string())
 }
 
 fn read_posdel(path: &Path) -> Result<PosDel, String> {
@@ -122,10 +104,7 @@ fn read_posdel(path: &Path) -> Result<PosDel, String> {
             out.unsorted = Some(format!("{} {p}", String::from_utf8_lossy(b)));
         }
         prev = Some((b, *p));
-        let name = names
-            .entry(b.to_vec())
-            .or_insert_with(|| String::from_utf8_lossy(b).into())
-            .clone();
+        let name = names.entry(b.to_vec()).or_insert_with(|| String::from_utf8_lossy(b).into()).clone();
         out.by_path.entry(name).or_default().push(*p);
     }
     for v in out.by_path.values_mut() {
@@ -139,9 +118,11 @@ fn read_posdel(path: &Path) -> Result<PosDel, String> {
 pub fn position_deletes(m: &Model) -> HashMap<Arc<str>, PosDel> {
     let mut paths: Vec<Arc<str>> = Vec::new();
     for (_, r) in m.manifests() {
-        let live = r.manifest.entries.iter().filter(|e| {
-            e.live() && e.content == 1 && e.format.eq_ignore_ascii_case("parquet") && !e.encrypted
-        });
+        let live = r
+            .manifest
+            .entries
+            .iter()
+            .filter(|e| e.live() && e.content == 1 && e.format.eq_ignore_ascii_case("parquet") && !e.encrypted);
         paths.extend(live.map(|e| e.path.clone()));
     }
     paths.sort();
@@ -150,15 +131,9 @@ pub fn position_deletes(m: &Model) -> HashMap<Arc<str>, PosDel> {
     crate::parallel(m.threads, &paths, |p| {
         let file = m.locator.path(p);
         if file.is_file() {
-            let d = read_posdel(&file).unwrap_or_else(|e| PosDel {
-                broken: Some(e),
-                ..PosDel::default()
-            });
-            out.lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner)
-                .insert(p.clone(), d);
+            let d = read_posdel(&file).unwrap_or_else(|e| PosDel { broken: Some(e), ..PosDel::default() });
+            out.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(p.clone(), d);
         }
     });
-    out.into_inner()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
+    out.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

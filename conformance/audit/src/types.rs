@@ -79,13 +79,8 @@ impl Prim {
             return Some(Prim::Geometry);
         }
         if l == "geography" || l.starts_with("geography(") {
-            let args: Vec<&str> = l
-                .trim_start_matches("geography")
-                .trim_matches(['(', ')'])
-                .split(',')
-                .collect();
-            let ok = args.len() < 2
-                || ["spherical", "vincenty", "thomas", "andoyer", "karney"].contains(&args[1]);
+            let args: Vec<&str> = l.trim_start_matches("geography").trim_matches(['(', ')']).split(',').collect();
+            let ok = args.len() < 2 || ["spherical", "vincenty", "thomas", "andoyer", "karney"].contains(&args[1]);
             return ok.then_some(Prim::Geography);
         }
         Some(match t.as_str() {
@@ -123,10 +118,7 @@ impl Prim {
     /// Types that came with v3 (TYPE-20).
     pub fn needs_v3(&self) -> bool {
         use Prim::*;
-        matches!(
-            self,
-            Unknown | Variant | Geometry | Geography | TimestampNs | TimestamptzNs
-        )
+        matches!(self, Unknown | Variant | Geometry | Geography | TimestampNs | TimestamptzNs)
     }
 
     /// Whether `self` may be promoted to `to` in some format version (EVO-1..5).
@@ -170,11 +162,7 @@ impl Prim {
             Int | Long | Date | Time | Timestamp | Timestamptz | TimestampNs | TimestamptzNs => {
                 // A 4-byte bound on a timestamp is a date (BIN-15): not comparable with micros.
                 let mixed = a.len() != b.len() && !matches!(self, Long);
-                if mixed {
-                    None
-                } else {
-                    Some(le_int(a)?.cmp(&le_int(b)?))
-                }
+                if mixed { None } else { Some(le_int(a)?.cmp(&le_int(b)?)) }
             }
             Float | Double => le_float(a)?.partial_cmp(&le_float(b)?),
             Decimal(..) => Some(be_int(a)?.cmp(&be_int(b)?)),
@@ -215,61 +203,29 @@ fn be_int(b: &[u8]) -> Option<i128> {
 impl Schema {
     /// Parses a schema object at JSON pointer `ptr`; faults are recorded, never fatal.
     pub fn parse(j: &Json, ptr: &str) -> Schema {
-        let mut s = Schema {
-            id: j.get("schema-id").and_then(Json::as_i64),
-            ptr: ptr.to_string(),
-            ..Schema::default()
-        };
+        let mut s = Schema { id: j.get("schema-id").and_then(Json::as_i64), ptr: ptr.to_string(), ..Schema::default() };
         if j.get("type").and_then(Json::as_str) != Some("struct") {
-            s.fault(
-                "JSON-1",
-                format!("{ptr}/type"),
-                show(j.get("type")),
-                "\"struct\"",
-            );
+            s.fault("JSON-1", format!("{ptr}/type"), show(j.get("type")), "\"struct\"");
         }
-        s.struct_fields(
-            j,
-            ptr,
-            Ctx {
-                in_collection: false,
-                top: true,
-                parents_required: true,
-            },
-        );
+        s.struct_fields(j, ptr, Ctx { in_collection: false, top: true, parents_required: true });
         if let Some(a) = j.get("identifier-field-ids").and_then(Json::as_array) {
             s.identifier_ids = a.iter().filter_map(Json::as_i64).collect();
         }
         s
     }
 
-    fn fault(
-        &mut self,
-        clause: &'static str,
-        place: String,
-        found: impl ToString,
-        allowed: impl ToString,
-    ) {
-        self.faults
-            .push((clause, place, found.to_string(), allowed.to_string()));
+    fn fault(&mut self, clause: &'static str, place: String, found: impl ToString, allowed: impl ToString) {
+        self.faults.push((clause, place, found.to_string(), allowed.to_string()));
     }
 
     fn struct_fields(&mut self, j: &Json, ptr: &str, ctx: Ctx) {
         let Some(fields) = j.get("fields").and_then(Json::as_array) else {
-            self.fault(
-                "JSON-2",
-                format!("{ptr}/fields"),
-                show(j.get("fields")),
-                "a list of fields",
-            );
+            self.fault("JSON-2", format!("{ptr}/fields"), show(j.get("fields")), "a list of fields");
             return;
         };
         for (i, f) in fields.iter().enumerate() {
             let p = format!("{ptr}/fields/{i}");
-            let (id, name) = (
-                f.get("id").and_then(Json::as_i64),
-                f.get("name").and_then(Json::as_str),
-            );
+            let (id, name) = (f.get("id").and_then(Json::as_i64), f.get("name").and_then(Json::as_str));
             let (req, ty) = (f.get("required").and_then(Json::as_bool), f.get("type"));
             let (Some(id), Some(_), Some(required), Some(ty)) = (id, name, req, ty) else {
                 self.fault("JSON-2", p, f, "id, name, required and type");
@@ -330,48 +286,24 @@ impl Schema {
             other => Shape::Bad(other.to_string()),
         };
         if let Shape::Bad(t) = &info.shape {
-            self.fault(
-                "JSON-3",
-                ptr.to_string(),
-                t.clone(),
-                "a type of JSON-3 or a struct, list or map object",
-            );
+            self.fault("JSON-3", ptr.to_string(), t.clone(), "a type of JSON-3 or a struct, list or map object");
         }
         if self.fields.contains_key(&info.id) {
-            self.fault(
-                "TYPE-11",
-                info.ptr.clone(),
-                format!("field id {} twice", info.id),
-                "ids unique in the schema",
-            );
+            self.fault("TYPE-11", info.ptr.clone(), format!("field id {} twice", info.id), "ids unique in the schema");
         }
         self.fields.insert(info.id, info);
     }
 
     fn element(&mut self, ty: &Json, ptr: &str, what: &str, flag: bool) {
         let id = ty.get(format!("{what}-id")).and_then(Json::as_i64);
-        let required = if flag {
-            ty.get(format!("{what}-required")).and_then(Json::as_bool)
-        } else {
-            Some(true)
-        };
+        let required = if flag { ty.get(format!("{what}-required")).and_then(Json::as_bool) } else { Some(true) };
         let (Some(id), Some(required), Some(t)) = (id, required, ty.get(what)) else {
-            let want = format!(
-                "{what}-id, {what}{}",
-                if flag {
-                    format!(" and {what}-required")
-                } else {
-                    String::new()
-                }
-            );
+            let want =
+                format!("{what}-id, {what}{}", if flag { format!(" and {what}-required") } else { String::new() });
             self.fault("JSON-5", ptr.to_string(), ty, want);
             return;
         };
-        let ctx = Ctx {
-            in_collection: true,
-            top: false,
-            parents_required: false,
-        };
+        let ctx = Ctx { in_collection: true, top: false, parents_required: false };
         let info = FieldInfo {
             id,
             shape: Shape::Struct,
@@ -412,38 +344,24 @@ pub fn json_value_fault(p: &Prim, j: &Json) -> Option<&'static str> {
     let ok = |b: bool, what: &'static str| if b { None } else { Some(what) };
     match p {
         Boolean => ok(j.is_boolean(), "a JSON boolean"),
-        Int => ok(
-            j.as_i64().is_some_and(|v| i32::try_from(v).is_ok()),
-            "a JSON integer of 32 bits",
-        ),
+        Int => ok(j.as_i64().is_some_and(|v| i32::try_from(v).is_ok()), "a JSON integer of 32 bits"),
         Long => ok(j.is_i64(), "a JSON integer of 64 bits"),
         Float | Double => ok(j.is_number(), "a JSON number"),
-        Decimal(..) => ok(
-            s.is_some_and(|s| s.parse::<f64>().is_ok()),
-            "a decimal as string",
-        ),
+        Decimal(..) => ok(s.is_some_and(|s| s.parse::<f64>().is_ok()), "a decimal as string"),
         Date => ok(s.is_some_and(is_date), "\"YYYY-MM-DD\""),
         Time => ok(s.is_some_and(is_time), "\"HH:MM:SS[.ffffff]\""),
         Timestamp | TimestampNs => ok(
-            s.is_some_and(|s| {
-                s.split_once('T')
-                    .is_some_and(|(d, t)| is_date(d) && is_time(t))
-            }),
+            s.is_some_and(|s| s.split_once('T').is_some_and(|(d, t)| is_date(d) && is_time(t))),
             "an ISO local date-time without offset",
         ),
         Timestamptz | TimestamptzNs => ok(
-            s.and_then(|s| s.strip_suffix("+00:00")).is_some_and(|s| {
-                s.split_once('T')
-                    .is_some_and(|(d, t)| is_date(d) && is_time(t))
-            }),
+            s.and_then(|s| s.strip_suffix("+00:00"))
+                .is_some_and(|s| s.split_once('T').is_some_and(|(d, t)| is_date(d) && is_time(t))),
             "an ISO date-time with offset +00:00",
         ),
         String => ok(s.is_some(), "a JSON string"),
         Uuid => ok(s.is_some_and(is_uuid), "a 36-character uuid"),
-        Fixed(l) => ok(
-            s.is_some_and(|s| is_hex(s) && s.len() as u64 == 2 * l),
-            "a hex string of the fixed length",
-        ),
+        Fixed(l) => ok(s.is_some_and(|s| is_hex(s) && s.len() as u64 == 2 * l), "a hex string of the fixed length"),
         Binary => ok(s.is_some_and(is_hex), "a hex string"),
         Unknown | Variant | Geometry | Geography => None,
     }
@@ -460,11 +378,7 @@ fn digits(s: &str, n: usize) -> bool {
 fn is_date(s: &str) -> bool {
     let t = s.trim_start_matches(['-', '+']);
     let p: Vec<&str> = t.split('-').collect();
-    p.len() == 3
-        && p[0].len() >= 4
-        && p[0].bytes().all(|b| b.is_ascii_digit())
-        && digits(p[1], 2)
-        && digits(p[2], 2)
+    p.len() == 3 && p[0].len() >= 4 && p[0].bytes().all(|b| b.is_ascii_digit()) && digits(p[1], 2) && digits(p[2], 2)
 }
 
 fn is_time(s: &str) -> bool {
@@ -480,8 +394,5 @@ fn is_time(s: &str) -> bool {
 pub fn is_uuid(s: &str) -> bool {
     let p: Vec<&str> = s.split('-').collect();
     p.len() == 5
-        && [8, 4, 4, 4, 12]
-            .iter()
-            .zip(&p)
-            .all(|(n, x)| x.len() == *n && x.bytes().all(|b| b.is_ascii_hexdigit()))
+        && [8, 4, 4, 4, 12].iter().zip(&p).all(|(n, x)| x.len() == *n && x.bytes().all(|b| b.is_ascii_hexdigit()))
 }

@@ -30,19 +30,13 @@ enum Format {
 }
 
 fn mapping(s: &str) -> Result<(String, String), String> {
-    let (from, to) = s
-        .split_once('=')
-        .ok_or_else(|| format!("{s:?} is not FROM=TO"))?;
+    let (from, to) = s.split_once('=').ok_or_else(|| format!("{s:?} is not FROM=TO"))?;
     Ok((from.to_string(), to.to_string()))
 }
 
 /// Prints the findings; exit code 0 when no MUST is violated, 1 on violations, 2 when the table cannot be read.
 pub async fn run(args: AuditArgs) -> ExitCode {
-    let opts = floe_audit::Options {
-        data: !args.no_data,
-        maps: args.map,
-        threads: None,
-    };
+    let opts = floe_audit::Options { data: !args.no_data, maps: args.map, threads: None };
     let target = args.target;
     // The auditor blocks on files and runs threads of its own.
     let done = tokio::task::spawn_blocking(move || floe_audit::audit(&target, &opts)).await;
@@ -58,9 +52,7 @@ pub async fn run(args: AuditArgs) -> ExitCode {
         }
     };
     if args.no_notes {
-        report
-            .findings
-            .retain(|f| f.severity != floe_audit::Severity::Note);
+        report.findings.retain(|f| f.severity != floe_audit::Severity::Note);
     }
     let text = match args.format {
         Format::Text => report.text(),
@@ -68,9 +60,5 @@ pub async fn run(args: AuditArgs) -> ExitCode {
     };
     // A closed pipe is the reader's choice, not a fault of the table.
     let _ = std::io::stdout().write_all(text.as_bytes());
-    if report.clean() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::from(1)
-    }
+    if report.clean() { ExitCode::SUCCESS } else { ExitCode::from(1) }
 }

@@ -98,9 +98,7 @@ async fn read(args: &ReadArgs) -> Result<()> {
     let (text, name) = load(&args.config)?;
     let config = PipelineConfig::parse(&text, &name)?;
     let catalog = connect(&config.source.read.catalog).await?;
-    let table = catalog
-        .load_table(&table_ident(&config.source.read.table)?)
-        .await?;
+    let table = catalog.load_table(&table_ident(&config.source.read.table)?).await?;
     let (streaming, poll) = (config.source.streaming, config.source.poll_interval);
     let mut stop = on_ctrl_c();
     let mut source = CdcSource::new(config.source, table)?;
@@ -114,12 +112,7 @@ async fn read(args: &ReadArgs) -> Result<()> {
                 () = tokio::time::sleep(poll) => continue,
             }
         };
-        let columns: Vec<String> = scan
-            .schema()
-            .fields()
-            .iter()
-            .map(|f| f.name().clone())
-            .collect();
+        let columns: Vec<String> = scan.schema().fields().iter().map(|f| f.name().clone()).collect();
         let mut stream = scan.stream();
         let mut all = Vec::new();
         while let Some(batch) = stream.next().await {
@@ -142,11 +135,7 @@ async fn read(args: &ReadArgs) -> Result<()> {
 }
 
 /// Prints rows; false when nobody reads them any more.
-pub(super) fn print(
-    batches: &[arrow::array::RecordBatch],
-    columns: &[String],
-    format: Format,
-) -> Result<bool> {
+pub(super) fn print(batches: &[arrow::array::RecordBatch], columns: &[String], format: Format) -> Result<bool> {
     let mut out = io::BufWriter::new(io::stdout().lock());
     match rows::write(&mut out, batches, columns, format).and_then(|()| out.flush()) {
         Ok(()) => Ok(true),

@@ -80,18 +80,10 @@ async fn interrupted() {
 
 async fn conformance(args: &ConformanceArgs) -> Result<i32, String> {
     let begin = Instant::now();
-    let started = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |d| d.as_secs());
-    let root = scenario::find_root()
-        .ok_or("no folder `scenarios` here or above; run floe inside its checkout")?;
-    let scenarios = scenario::load_all(&root, &args.scenario).map_err(|faults| {
-        faults
-            .iter()
-            .map(ToString::to_string)
-            .collect::<Vec<_>>()
-            .join("\n")
-    })?;
+    let started = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+    let root = scenario::find_root().ok_or("no folder `scenarios` here or above; run floe inside its checkout")?;
+    let scenarios = scenario::load_all(&root, &args.scenario)
+        .map_err(|faults| faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
     if scenarios.is_empty() {
         return Err(format!(
             "no scenario matches {:?}; their ids are the paths below {}",
@@ -99,15 +91,11 @@ async fn conformance(args: &ConformanceArgs) -> Result<i32, String> {
             root.display()
         ));
     }
-    let book =
-        deviations::parse(deviations::FILE).map_err(|e| format!("known-deviations.toml: {e}"))?;
+    let book = deviations::parse(deviations::FILE).map_err(|e| format!("known-deviations.toml: {e}"))?;
     let (with_floe, chosen) = choose(args)?;
     let out = prepare(&args.out)?;
-    let session = |prefix: &str| Session {
-        warehouse: out.join("warehouse"),
-        catalog: CATALOG.into(),
-        prefix: prefix.into(),
-    };
+    let session =
+        |prefix: &str| Session { warehouse: out.join("warehouse"), catalog: CATALOG.into(), prefix: prefix.into() };
 
     let mut starting = JoinSet::new();
     for (place, engine) in chosen.into_iter().enumerate() {
@@ -139,13 +127,9 @@ async fn conformance(args: &ConformanceArgs) -> Result<i32, String> {
     bar.set_message("waiting for engines");
     let mut joined: Vec<(usize, EngineRow, Option<Process>)> = Vec::new();
     while let Some(done) = starting.join_next().await {
-        let (place, (row, process)) =
-            done.map_err(|e| format!("starting an engine failed: {e}"))?;
+        let (place, (row, process)) = done.map_err(|e| format!("starting an engine failed: {e}"))?;
         bar.println(match &process {
-            Some(_) => format!(
-                "{} {} joined after {:.1} s",
-                row.name, row.version, row.start_seconds
-            ),
+            Some(_) => format!("{} {} joined after {:.1} s", row.name, row.version, row.start_seconds),
             None => format!("{} skipped: {}", row.name, row.skipped),
         });
         joined.push((place, row, process));
@@ -156,15 +140,7 @@ async fn conformance(args: &ConformanceArgs) -> Result<i32, String> {
         drivers.extend(process.map(|p| Box::new(p) as Box<dyn Driver>));
     }
     bar.set_length((scenarios.len() * drivers.len() * (drivers.len() + 2)) as u64);
-    run_all(
-        &session("by"),
-        &mut drivers,
-        &scenarios,
-        with_floe,
-        &mut cells,
-        &on_cell,
-    )
-    .await;
+    run_all(&session("by"), &mut drivers, &scenarios, with_floe, &mut cells, &on_cell).await;
     for d in &mut drivers {
         d.stop().await;
     }
@@ -216,14 +192,8 @@ async fn run_all(
 }
 
 /// Writes the reports, prints the matrix, compares with the reviewed verdicts.
-fn finish(
-    args: &ConformanceArgs,
-    root: &Path,
-    out: &Path,
-    results: &Results,
-) -> Result<i32, String> {
-    report::write_all(results, out)
-        .map_err(|e| format!("cannot write reports into {}: {e}", out.display()))?;
+fn finish(args: &ConformanceArgs, root: &Path, out: &Path, results: &Results) -> Result<i32, String> {
+    report::write_all(results, out).map_err(|e| format!("cannot write reports into {}: {e}", out.display()))?;
     print!("{}", report::terminal::text(results));
     let file = root.parent().unwrap_or(root).join("reports/matrix.txt");
     let reviewed = match std::fs::read_to_string(&file) {
@@ -232,20 +202,14 @@ fn finish(
     };
     let changed = verdicts::changes(&reviewed, &verdicts::of(results));
     if args.accept {
-        std::fs::write(&file, verdicts::accept(&reviewed, results))
-            .map_err(|e| format!("{}: {e}", file.display()))?;
+        std::fs::write(&file, verdicts::accept(&reviewed, results)).map_err(|e| format!("{}: {e}", file.display()))?;
         println!("verdicts accepted into {}", file.display());
     } else if !changed.is_empty() {
-        println!(
-            "\nverdicts that changed against {} (accept them with --accept):",
-            file.display()
-        );
+        println!("\nverdicts that changed against {} (accept them with --accept):", file.display());
         changes_list(&changed);
     }
     println!("report: {}", out.join("report.html").display());
-    Ok(i32::from(
-        !results.green() || (!args.accept && !changed.is_empty()),
-    ))
+    Ok(i32::from(!results.green() || (!args.accept && !changed.is_empty())))
 }
 
 fn changes_list(changed: &[String]) {
@@ -255,20 +219,9 @@ fn changes_list(changed: &[String]) {
 /// Whether floe takes part, and the other engines.
 fn choose(args: &ConformanceArgs) -> Result<(bool, Vec<Engine>), String> {
     if args.engines.is_empty() {
-        return Ok((
-            true,
-            engines::registry()
-                .into_iter()
-                .filter(|e| e.default)
-                .collect(),
-        ));
+        return Ok((true, engines::registry().into_iter().filter(|e| e.default).collect()));
     }
-    let others = args
-        .engines
-        .iter()
-        .filter(|n| *n != "floe")
-        .map(|n| engines::find(n))
-        .collect::<Result<_, _>>()?;
+    let others = args.engines.iter().filter(|n| *n != "floe").map(|n| engines::find(n)).collect::<Result<_, _>>()?;
     Ok((args.engines.iter().any(|n| n == "floe"), others))
 }
 
@@ -323,17 +276,12 @@ async fn start(engine: Engine, launcher: Launcher, out: &Path) -> (EngineRow, Op
     let begin = Instant::now();
     let launched = async {
         if launcher == Launcher::Container {
-            return Err(format!(
-                "{} has no container image in the registry",
-                engine.name
-            ));
+            return Err(format!("{} has no container image in the registry", engine.name));
         }
         let home = Home::find()?;
         let copy = engine.clone();
         let installed = tokio::task::spawn_blocking(move || {
-            engines::install(&copy, &home, &|stage| {
-                tracing::info!("{}: {stage}", copy.name)
-            })
+            engines::install(&copy, &home, &|stage| tracing::info!("{}: {stage}", copy.name))
         });
         let dir = installed.await.map_err(|e| e.to_string())??.dir;
         let scratch = out.join("engines").join(&engine.name);
@@ -363,16 +311,10 @@ fn fill(row: &mut EngineRow, p: &Process) {
 fn custom(command: &str, out: &Path) -> Launch {
     Launch {
         name: "custom".into(),
-        command: vec![
-            "sh".into(),
-            "-c".into(),
-            format!("cd \"$FLOE_CWD\" && exec {command}"),
-        ],
+        command: vec!["sh".into(), "-c".into(), format!("cd \"$FLOE_CWD\" && exec {command}")],
         env: vec![(
             "FLOE_CWD".into(),
-            std::env::current_dir()
-                .map(|p| p.display().to_string())
-                .unwrap_or_else(|_| ".".into()),
+            std::env::current_dir().map(|p| p.display().to_string()).unwrap_or_else(|_| ".".into()),
         )],
         scratch: out.join("engines/custom"),
         warehouse: out.join("warehouse"),
@@ -384,16 +326,8 @@ fn custom(command: &str, out: &Path) -> Launch {
 }
 
 async fn start_custom(launch: Launch) -> (EngineRow, Option<Process>) {
-    let command = format!(
-        "cargo floe conformance --engine-cmd {:?}",
-        launch.command.last().map_or("", String::as_str)
-    );
-    let mut row = EngineRow {
-        name: "custom".into(),
-        title: "your engine".into(),
-        command,
-        ..EngineRow::default()
-    };
+    let command = format!("cargo floe conformance --engine-cmd {:?}", launch.command.last().map_or("", String::as_str));
+    let mut row = EngineRow { name: "custom".into(), title: "your engine".into(), command, ..EngineRow::default() };
     match Process::start(launch).await {
         Ok(p) => {
             fill(&mut row, &p);

@@ -37,9 +37,7 @@ pub struct Step {
 pub async fn run(args: &DoctorArgs) -> std::result::Result<i32, String> {
     let mut props = HashMap::new();
     for p in &args.props {
-        let (k, v) = p
-            .split_once('=')
-            .ok_or_else(|| format!("--prop {p}: expected KEY=VALUE"))?;
+        let (k, v) = p.split_once('=').ok_or_else(|| format!("--prop {p}: expected KEY=VALUE"))?;
         props.insert(k.to_string(), v.to_string());
     }
     let steps = examine(&args.catalog, props, args.read_only).await;
@@ -63,47 +61,25 @@ pub async fn examine(spec: &str, props: HashMap<String, String>, read_only: bool
     let catalog = match open_catalog(spec, "doctor", props).await {
         Ok(c) => c,
         Err(e) => {
-            let name = if e.kind() == ErrorKind::Denied {
-                "authenticate"
-            } else {
-                "reach"
-            };
-            steps.push(Step {
-                name,
-                outcome: Err(e),
-            });
+            let name = if e.kind() == ErrorKind::Denied { "authenticate" } else { "reach" };
+            steps.push(Step { name, outcome: Err(e) });
             return steps;
         }
     };
-    steps.push(Step {
-        name: "reach",
-        outcome: Ok(format!("opened {spec}")),
-    });
+    steps.push(Step { name: "reach", outcome: Ok(format!("opened {spec}")) });
     let namespaces = catalog.list_namespaces(None).await;
     let listed = namespaces.as_ref().map(|n| n.clone()).unwrap_or_default();
-    let fine = push(
-        &mut steps,
-        "list namespaces",
-        namespaces.map(|n| format!("{} at the top", n.len())),
-    );
+    let fine = push(&mut steps, "list namespaces", namespaces.map(|n| format!("{} at the top", n.len())));
     if !fine {
         return steps;
     }
     if let Some(ns) = listed.first() {
         let tables = catalog.list_tables(ns).await;
         let first = tables.as_ref().ok().and_then(|t| t.first().cloned());
-        push(
-            &mut steps,
-            "list tables",
-            tables.map(|t| format!("{} in {}", t.len(), ns.join("."))),
-        );
+        push(&mut steps, "list tables", tables.map(|t| format!("{} in {}", t.len(), ns.join("."))));
         if let Some(id) = first {
             let loaded = catalog.clone().load_table(&id).await;
-            push(
-                &mut steps,
-                "load a table",
-                loaded.map(|t| format!("{id}, {}", t.metadata_location())),
-            );
+            push(&mut steps, "load a table", loaded.map(|t| format!("{id}, {}", t.metadata_location())));
         }
     }
     if !read_only {
@@ -127,11 +103,7 @@ async fn write_steps(catalog: &Arc<dyn Catalog>, steps: &mut Vec<Step>) {
     let id = TableIdent::new(ns.clone(), "t".into());
     match catalog.clone().create_table(scratch(&id)).await {
         Ok(table) => {
-            push(
-                steps,
-                "create table",
-                Ok(table.metadata_location().to_string()),
-            );
+            push(steps, "create table", Ok(table.metadata_location().to_string()));
             push(steps, "conditional put", conditional_put(&table).await);
             push(steps, "commit", commit(catalog, &table).await);
             let dropped = catalog.drop_table(&id, true).await;
@@ -149,10 +121,7 @@ fn scratch(id: &TableIdent) -> NewTable {
     let field = NestedField::required(1, "id", Type::Primitive(PrimitiveType::Long));
     NewTable {
         ident: id.clone(),
-        schema: Schema::builder()
-            .with_fields([Arc::new(field)])
-            .build()
-            .expect("one field of a primitive type"),
+        schema: Schema::builder().with_fields([Arc::new(field)]).build().expect("one field of a primitive type"),
         ext: Default::default(),
         partition_spec: None,
         sort_order: None,
@@ -171,51 +140,30 @@ async fn conditional_put(table: &Table) -> Result<String> {
     let kept = io.read(&file).await;
     io.delete(&file).await?;
     match (second, kept?.as_ref()) {
-        (Err(e), b"first") if e.kind() == ErrorKind::AlreadyExists => {
-            Ok("one file, one creator".into())
-        }
+        (Err(e), b"first") if e.kind() == ErrorKind::AlreadyExists => Ok("one file, one creator".into()),
         (Err(e), b"first") => Err(e),
-        _ => Err(Error::new(
-            ErrorKind::Unsupported,
-            "the store let a second writer replace a file",
-        )
-        .at(file)),
+        _ => Err(Error::new(ErrorKind::Unsupported, "the store let a second writer replace a file").at(file)),
     }
 }
 
 /// A commit, and another on the same base, which must lose.
 async fn commit(catalog: &Arc<dyn Catalog>, base: &Table) -> Result<String> {
     let make = |value: &str| -> Result<TableCommit> {
-        let updates = vec![TableUpdate::SetProperties {
-            updates: HashMap::from([("doctor".into(), value.to_string())]),
-        }];
+        let updates =
+            vec![TableUpdate::SetProperties { updates: HashMap::from([("doctor".into(), value.to_string())]) }];
         let m = base.metadata();
-        let mut builder = m
-            .inner
-            .clone()
-            .into_builder(Some(base.metadata_location().to_string()));
+        let mut builder = m.inner.clone().into_builder(Some(base.metadata_location().to_string()));
         for u in updates.clone() {
             builder = u.apply(builder)?;
         }
-        let metadata = Metadata {
-            inner: builder.build()?.metadata,
-            ext: m.ext.clone(),
-        };
+        let metadata = Metadata { inner: builder.build()?.metadata, ext: m.ext.clone() };
         let requirements = vec![TableRequirement::UuidMatch { uuid: m.uuid() }];
-        Ok(TableCommit {
-            base: base.clone(),
-            metadata,
-            updates,
-            requirements,
-        })
+        Ok(TableCommit { base: base.clone(), metadata, updates, requirements })
     };
     let next = catalog.clone().commit_table(make("1")?).await?;
     let found = base.refresh().await?;
     if found.metadata_location() != next.metadata_location() {
-        return Err(
-            Error::internal("the committed version is not the current one")
-                .at(found.metadata_location()),
-        );
+        return Err(Error::internal("the committed version is not the current one").at(found.metadata_location()));
     }
     Ok(next.metadata_location().to_string())
 }
@@ -229,9 +177,7 @@ fn advice(step: &str, e: &Error) -> &'static str {
         (ErrorKind::InvalidInput, "reach") => {
             "likely: a typing error in the catalog or its properties; see what is allowed above"
         }
-        (ErrorKind::InvalidInput, "create table") => {
-            "likely: no warehouse; set it with --prop warehouse=…"
-        }
+        (ErrorKind::InvalidInput, "create table") => "likely: no warehouse; set it with --prop warehouse=…",
         (ErrorKind::NotFound, "reach") => "likely: a wrong folder, host or database; make it first",
         (ErrorKind::Io, "reach") => {
             "likely: the server does not run, the port is wrong, a firewall or TLS is in between"
@@ -242,12 +188,8 @@ fn advice(step: &str, e: &Error) -> &'static str {
         (ErrorKind::Unsupported, "conditional put") => {
             "concurrent writers would lose commits here: use a catalog that keeps the pointer itself (sql, rest)"
         }
-        (ErrorKind::Unsupported, _) => {
-            "the catalog cannot do this; use another kind of catalog if you need it"
-        }
-        (ErrorKind::Malformed, _) => {
-            "likely: a table that another program damaged; floe audit shows where"
-        }
+        (ErrorKind::Unsupported, _) => "the catalog cannot do this; use another kind of catalog if you need it",
+        (ErrorKind::Malformed, _) => "likely: a table that another program damaged; floe audit shows where",
         (ErrorKind::CommitFailed | ErrorKind::Conflict, _) => {
             "likely: somebody else works in the scratch namespace; run again"
         }

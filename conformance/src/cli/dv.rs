@@ -51,11 +51,7 @@ impl Found {
     /// 0 clean, 1 violations, 2 unreadable.
     pub fn exit_code(&self) -> i32 {
         let code = |e: &Error| {
-            if e.kind() == ErrorKind::Malformed {
-                1
-            } else {
-                2
-            }
+            if e.kind() == ErrorKind::Malformed { 1 } else { 2 }
         };
         self.faults.iter().map(code).max().unwrap_or(0)
     }
@@ -67,12 +63,7 @@ pub async fn run(args: &DvArgs) -> Result<i32, String> {
         Action::Dump(t) => (t, true),
         Action::Check(t) => (t, false),
     };
-    let found = inspect(
-        &FileIo::default(),
-        &location(&target.file)?,
-        target.offset.zip(target.length),
-    )
-    .await;
+    let found = inspect(&FileIo::default(), &location(&target.file)?, target.offset.zip(target.length)).await;
     let mut out = std::io::stdout().lock();
     let written = match (dump, found.exit_code()) {
         (true, _) => out.write_all(found.text.as_bytes()),
@@ -92,9 +83,7 @@ fn location(file: &str) -> Result<String, String> {
         return Ok(file.to_string());
     }
     let path = std::path::absolute(file).map_err(|e| format!("{file}: {e}"))?;
-    path.into_os_string()
-        .into_string()
-        .map_err(|p| format!("{}: not UTF-8", p.display()))
+    path.into_os_string().into_string().map_err(|p| format!("{}: not UTF-8", p.display()))
 }
 
 /// Reads a Puffin file, or the one blob at (offset, length), checks all of it and describes it.
@@ -108,26 +97,13 @@ pub async fn inspect(io: &FileIo, location: &str, blob: Option<(u64, u64)>) -> F
     found
 }
 
-async fn inspect_blob(
-    io: &FileIo,
-    file: &str,
-    offset: u64,
-    length: u64,
-    found: &mut Found,
-) -> Result<(), Error> {
-    let size = io
-        .size(file)
-        .await?
-        .ok_or_else(|| Error::not_found("no such file").at(file))?;
-    let end = offset
-        .checked_add(length)
-        .filter(|end| *end <= size && length > 0);
+async fn inspect_blob(io: &FileIo, file: &str, offset: u64, length: u64, found: &mut Found) -> Result<(), Error> {
+    let size = io.size(file).await?.ok_or_else(|| Error::not_found("no such file").at(file))?;
+    let end = offset.checked_add(length).filter(|end| *end <= size && length > 0);
     let Some(end) = end else {
-        return Err(Error::malformed(format!(
-            "truncated: {length} bytes at {offset} in a file of {size} bytes"
-        ))
-        .at(format!("{file} byte {offset}"))
-        .clause("DV-24"));
+        return Err(Error::malformed(format!("truncated: {length} bytes at {offset} in a file of {size} bytes"))
+            .at(format!("{file} byte {offset}"))
+            .clause("DV-24"));
     };
     let bytes = io.read_range(file, offset..end).await?;
     let dv = DeletionVector::decode_in(&bytes, file, offset)?;
@@ -145,11 +121,7 @@ async fn inspect_file(io: &FileIo, file: &str, found: &mut Found) -> Result<(), 
                 .decode_dv(file, &bytes, blob)
                 // The footer has checked that the blob lies in the file.
                 .and_then(|dv| {
-                    describe_dv(
-                        &dv,
-                        &bytes[blob.offset as usize..][..blob.length as usize],
-                        &mut found.text,
-                    )
+                    describe_dv(&dv, &bytes[blob.offset as usize..][..blob.length as usize], &mut found.text)
                 });
             found.faults.extend(described.err());
         }
@@ -159,25 +131,14 @@ async fn inspect_file(io: &FileIo, file: &str, found: &mut Found) -> Result<(), 
 
 fn describe_file(file: &str, puffin: &PuffinFile, out: &mut String) {
     let (size, footer, blobs) = (puffin.file_size, puffin.footer_offset, puffin.blobs.len());
-    let _ = writeln!(
-        out,
-        "{file}: {size} bytes, footer at {footer}, blobs {blobs}"
-    );
+    let _ = writeln!(out, "{file}: {size} bytes, footer at {footer}, blobs {blobs}");
     for (k, v) in &puffin.properties {
         let _ = writeln!(out, "  {k} = {v}");
     }
 }
 
 fn describe_blob(i: usize, blob: &BlobMetadata, out: &mut String) {
-    let BlobMetadata {
-        blob_type,
-        fields,
-        snapshot_id,
-        sequence_number,
-        offset,
-        length,
-        ..
-    } = blob;
+    let BlobMetadata { blob_type, fields, snapshot_id, sequence_number, offset, length, .. } = blob;
     let codec = blob.compression_codec.as_deref().unwrap_or("none");
     let _ = writeln!(
         out,
@@ -195,12 +156,7 @@ fn describe_dv(dv: &DeletionVector, blob: &[u8], out: &mut String) -> Result<(),
     let _ = writeln!(out, "  positions {}: {}{more}", dv.len(), first.join(", "));
     for c in describe(blob)? {
         let kind = format!("{:?}", c.kind).to_lowercase();
-        let _ = writeln!(
-            out,
-            "  container from {}: {kind}, {}",
-            c.key << 16,
-            c.cardinality
-        );
+        let _ = writeln!(out, "  container from {}: {kind}, {}", c.key << 16, c.cardinality);
     }
     Ok(())
 }

@@ -32,11 +32,7 @@ pub fn run(args: &EnginesArgs) -> Result<i32, String> {
     let home = Home::find()?;
     match &args.action {
         None | Some(Action::List) => {
-            println!(
-                "{:10} {:44} present, part of floe",
-                "floe",
-                format!("floe {}", env!("CARGO_PKG_VERSION"))
-            );
+            println!("{:10} {:44} present, part of floe", "floe", format!("floe {}", env!("CARGO_PKG_VERSION")));
             for e in registry() {
                 let state = match (installed(&e, &home), e.missing()) {
                     (Some(i), None) => format!("present in {}", i.dir.display()),
@@ -54,11 +50,7 @@ pub fn run(args: &EnginesArgs) -> Result<i32, String> {
         }
         Some(Action::Install { names }) => {
             let all = names.is_empty();
-            let chosen = if all {
-                registry()
-            } else {
-                names.iter().map(|n| find(n)).collect::<Result<_, _>>()?
-            };
+            let chosen = if all { registry() } else { names.iter().map(|n| find(n)).collect::<Result<_, _>>()? };
             let mut failed = false;
             for e in chosen {
                 match install(&e, &home, &|stage| eprintln!("{}: {stage}", e.name)) {

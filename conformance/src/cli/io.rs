@@ -70,17 +70,9 @@ pub async fn run(args: IoArgs) -> ExitCode {
 async fn read(args: &ReadArgs) -> Result<()> {
     let (text, name) = load(&args.config)?;
     let config = parse_managed_read(&text, &name)?;
-    let table = connect(&config.catalog)
-        .await?
-        .load_table(&table_ident(&config.table)?)
-        .await?;
+    let table = connect(&config.catalog).await?.load_table(&table_ident(&config.table)?).await?;
     let mut stream = managed::read(&config, &table).await?;
-    let columns: Vec<String> = stream
-        .schema()
-        .fields()
-        .iter()
-        .map(|f| f.name().clone())
-        .collect();
+    let columns: Vec<String> = stream.schema().fields().iter().map(|f| f.name().clone()).collect();
     let mut all = Vec::new();
     while let Some(batch) = stream.next().await {
         let batch = batch?;
@@ -104,10 +96,7 @@ async fn write(args: &WriteArgs) -> Result<()> {
         Some(f) => std::fs::read_to_string(f).map_err(|e| Error::from(e).at(f.display()))?,
         None => {
             let mut text = String::new();
-            std::io::stdin()
-                .lock()
-                .read_to_string(&mut text)
-                .map_err(|e| Error::from(e).at("stdin"))?;
+            std::io::stdin().lock().read_to_string(&mut text).map_err(|e| Error::from(e).at("stdin"))?;
             text
         }
     };

@@ -48,29 +48,16 @@ pub fn run(args: &ReportArgs) -> Result<i32, String> {
         }
         Action::Pages { run, out } => {
             let results = report::read(run)?;
-            let beside = if run.is_dir() {
-                run.clone()
-            } else {
-                run.parent().map(PathBuf::from).unwrap_or_default()
-            };
+            let beside = if run.is_dir() { run.clone() } else { run.parent().map(PathBuf::from).unwrap_or_default() };
             let dir = out.clone().unwrap_or(beside);
-            std::fs::create_dir_all(&dir)
-                .map_err(|e| format!("cannot make {}: {e}", dir.display()))?;
-            report::write_pages(&results, &dir)
-                .map_err(|e| format!("cannot write into {}: {e}", dir.display()))?;
+            std::fs::create_dir_all(&dir).map_err(|e| format!("cannot make {}: {e}", dir.display()))?;
+            report::write_pages(&results, &dir).map_err(|e| format!("cannot write into {}: {e}", dir.display()))?;
             println!("{}", dir.join("report.html").display());
             Ok(0)
         }
         Action::Diff { a, b } => {
             let text = report::diff::text(&report::read(a)?, &report::read(b)?);
-            print!(
-                "{}",
-                if text.is_empty() {
-                    "no difference\n"
-                } else {
-                    &text
-                }
-            );
+            print!("{}", if text.is_empty() { "no difference\n" } else { &text });
             Ok(i32::from(!text.is_empty()))
         }
     }

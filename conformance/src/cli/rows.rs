@@ -26,12 +26,7 @@ pub enum Format {
 }
 
 /// Writes all rows; a table has its frame even without rows.
-pub fn write(
-    out: &mut dyn Write,
-    batches: &[RecordBatch],
-    columns: &[String],
-    format: Format,
-) -> io::Result<()> {
+pub fn write(out: &mut dyn Write, batches: &[RecordBatch], columns: &[String], format: Format) -> io::Result<()> {
     match format {
         Format::Json => {
             for batch in batches {
@@ -63,21 +58,13 @@ fn texts(batches: &[RecordBatch]) -> io::Result<Vec<Vec<Option<String>>>> {
             .collect::<Result<Vec<_>, _>>()
             .map_err(io::Error::other)?;
         for row in 0..batch.num_rows() {
-            out.push(
-                columns
-                    .iter()
-                    .map(|c| (!c.is_null(row)).then(|| c.value(row).to_string()))
-                    .collect(),
-            );
+            out.push(columns.iter().map(|c| (!c.is_null(row)).then(|| c.value(row).to_string())).collect());
         }
     }
     Ok(out)
 }
 
-fn write_csv_line<'a>(
-    out: &mut dyn Write,
-    cells: impl Iterator<Item = Option<&'a str>>,
-) -> io::Result<()> {
+fn write_csv_line<'a>(out: &mut dyn Write, cells: impl Iterator<Item = Option<&'a str>>) -> io::Result<()> {
     for (i, cell) in cells.enumerate() {
         if i > 0 {
             out.write_all(b",")?;
@@ -94,31 +81,19 @@ fn write_csv_line<'a>(
     out.write_all(b"\n")
 }
 
-fn write_table(
-    out: &mut dyn Write,
-    columns: &[String],
-    rows: &[Vec<Option<String>>],
-) -> io::Result<()> {
+fn write_table(out: &mut dyn Write, columns: &[String], rows: &[Vec<Option<String>>]) -> io::Result<()> {
     let width = |s: &str| s.chars().count();
-    let shown =
-        |cell: &Option<String>| cell.as_deref().unwrap_or("NULL").replace(['\n', '\r'], " ");
+    let shown = |cell: &Option<String>| cell.as_deref().unwrap_or("NULL").replace(['\n', '\r'], " ");
     let mut widths: Vec<usize> = columns.iter().map(|c| width(c)).collect();
     for row in rows {
         for (w, cell) in widths.iter_mut().zip(row) {
             *w = (*w).max(width(&shown(cell)));
         }
     }
-    let rule: String = widths
-        .iter()
-        .map(|w| format!("+{}", "-".repeat(w + 2)))
-        .collect::<String>()
-        + "+";
+    let rule: String = widths.iter().map(|w| format!("+{}", "-".repeat(w + 2))).collect::<String>() + "+";
     let line = |cells: Vec<String>| -> String {
-        let body: String = cells
-            .iter()
-            .zip(&widths)
-            .map(|(c, w)| format!("| {c}{} ", " ".repeat(w - width(c).min(*w))))
-            .collect();
+        let body: String =
+            cells.iter().zip(&widths).map(|(c, w)| format!("| {c}{} ", " ".repeat(w - width(c).min(*w)))).collect();
         body + "|"
     };
     writeln!(out, "{rule}\n{}\n{rule}", line(columns.to_vec()))?;

@@ -30,10 +30,7 @@ pub struct ServeArgs {
 
 /// Serves until it is interrupted. Prints one line when it listens.
 pub async fn run(args: &ServeArgs) -> Result<i32, String> {
-    let token = args
-        .token
-        .clone()
-        .or_else(|| std::env::var("FLOE_TOKEN").ok());
+    let token = args.token.clone().or_else(|| std::env::var("FLOE_TOKEN").ok());
     if !args.host.is_loopback() && token.is_none() {
         return Err(format!(
             "--host {} can be reached by others: set a bearer token with --token or FLOE_TOKEN",
@@ -48,45 +45,32 @@ pub async fn run(args: &ServeArgs) -> Result<i32, String> {
         Some(spec) => spec.clone(),
         None => {
             let Some(folder) = folder(&warehouse) else {
-                return Err(format!(
-                    "--warehouse {warehouse} is not a local folder: say --catalog sql:sqlite:PATH"
-                ));
+                return Err(format!("--warehouse {warehouse} is not a local folder: say --catalog sql:sqlite:PATH"));
             };
             std::fs::create_dir_all(folder).map_err(|e| format!("cannot make {folder}: {e}"))?;
             format!("sql:sqlite:{folder}/catalog.db")
         }
     };
     let props = HashMap::from([("warehouse".to_string(), warehouse.clone())]);
-    let catalog = open_catalog(&spec, "floe", props)
-        .await
-        .map_err(|e| e.to_string())?;
+    let catalog = open_catalog(&spec, "floe", props).await.map_err(|e| e.to_string())?;
     let listener = tokio::net::TcpListener::bind((args.host, args.port))
         .await
         .map_err(|e| format!("cannot listen on {}:{}: {e}", args.host, args.port))?;
     let address = listener.local_addr().map_err(|e| e.to_string())?;
     println!("floe serves {warehouse} at http://{address}");
     let router = Server::new(catalog, token).router();
-    axum::serve(listener, router)
-        .with_graceful_shutdown(interrupted())
-        .await
-        .map_err(|e| e.to_string())?;
+    axum::serve(listener, router).with_graceful_shutdown(interrupted()).await.map_err(|e| e.to_string())?;
     Ok(0)
 }
 
 /// A folder becomes an absolute path; a URI stays.
 fn location(warehouse: &str) -> Result<String, String> {
-    if warehouse
-        .split_once(':')
-        .is_some_and(|(s, _)| s.len() > 1 && !s.contains('/'))
-    {
+    if warehouse.split_once(':').is_some_and(|(s, _)| s.len() > 1 && !s.contains('/')) {
         return Ok(warehouse.trim_end_matches('/').to_string());
     }
-    let path =
-        std::path::absolute(warehouse).map_err(|e| format!("--warehouse {warehouse}: {e}"))?;
+    let path = std::path::absolute(warehouse).map_err(|e| format!("--warehouse {warehouse}: {e}"))?;
     let path: std::path::PathBuf = path.components().collect();
-    path.into_os_string()
-        .into_string()
-        .map_err(|_| "the warehouse folder's name is not UTF-8".to_string())
+    path.into_os_string().into_string().map_err(|_| "the warehouse folder's name is not UTF-8".to_string())
 }
 
 /// The local folder of a location, if it is one.

@@ -71,31 +71,21 @@ impl From<Error> for Stop {
 
 impl From<io::Error> for Stop {
     fn from(e: io::Error) -> Self {
-        if e.kind() == io::ErrorKind::BrokenPipe {
-            Self::Closed
-        } else {
-            Self::Failed(e.into())
-        }
+        if e.kind() == io::ErrorKind::BrokenPipe { Self::Closed } else { Self::Failed(e.into()) }
     }
 }
 
 async fn script(args: &SqlArgs) -> std::result::Result<(), Stop> {
     let text = text(args)?;
     // a catalog of floe.toml goes by its own name
-    let name = if args.catalog.contains(':') {
-        DEFAULT_NAME
-    } else {
-        args.catalog.as_str()
-    };
+    let name = if args.catalog.contains(':') { DEFAULT_NAME } else { args.catalog.as_str() };
     let catalog = open_catalog(&args.catalog, name, HashMap::new()).await?;
     let mut session = Session::new(catalog, name);
     let namespace: Vec<String> = args.namespace.split('.').map(str::to_string).collect();
     session.set_namespace(session.namespace_ident(&namespace)?);
     for (n, piece) in split(&text).into_iter().enumerate() {
-        let result = session
-            .execute_one(piece.text)
-            .await
-            .map_err(|e| in_statement(&e, n + 1, piece.line, piece.text))?;
+        let result =
+            session.execute_one(piece.text).await.map_err(|e| in_statement(&e, n + 1, piece.line, piece.text))?;
         if !args.quiet {
             print(&result, args.format)?;
         }
@@ -111,10 +101,7 @@ fn text(args: &SqlArgs) -> Result<String> {
         }
         _ => {
             let mut text = String::new();
-            io::stdin()
-                .lock()
-                .read_to_string(&mut text)
-                .map_err(|e| Error::from(e).at("stdin"))?;
+            io::stdin().lock().read_to_string(&mut text).map_err(|e| Error::from(e).at("stdin"))?;
             Ok(text)
         }
     }

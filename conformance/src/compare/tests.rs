@@ -3,18 +3,11 @@ use serde_json::{Value, json};
 use super::*;
 
 fn cols() -> Vec<Column> {
-    vec![
-        Column("id".into(), "int".into()),
-        Column("s".into(), "string".into()),
-    ]
+    vec![Column("id".into(), "int".into()), Column("s".into(), "string".into())]
 }
 
 fn want(rows: Vec<Row>) -> Expected {
-    Expected {
-        columns: cols(),
-        digest: digest(&rows),
-        rows,
-    }
+    Expected { columns: cols(), digest: digest(&rows), rows }
 }
 
 fn row(i: i64, s: &str) -> Row {
@@ -24,15 +17,8 @@ fn row(i: i64, s: &str) -> Row {
 #[test]
 fn order_is_ignored_and_multiplicity_is_not() {
     let w = want(vec![row(1, "a"), row(2, "b")]);
-    assert_eq!(
-        state(&w, &Rows::new(cols(), vec![row(2, "b"), row(1, "a")], 10)),
-        None
-    );
-    let d = state(
-        &w,
-        &Rows::new(cols(), vec![row(2, "b"), row(1, "a"), row(1, "a")], 10),
-    )
-    .expect("a row too many");
+    assert_eq!(state(&w, &Rows::new(cols(), vec![row(2, "b"), row(1, "a")], 10)), None);
+    let d = state(&w, &Rows::new(cols(), vec![row(2, "b"), row(1, "a"), row(1, "a")], 10)).expect("a row too many");
     assert_eq!(d.reason, "1 row too many, e.g. (1, 'a')");
 }
 
@@ -40,26 +26,16 @@ fn order_is_ignored_and_multiplicity_is_not() {
 fn a_resurrected_row_and_a_lost_one_are_both_named() {
     let w = want(vec![row(1, "a"), row(2, "b")]);
     let d = state(&w, &Rows::new(cols(), vec![row(1, "a"), row(3, "c")], 10)).expect("differs");
-    assert_eq!(
-        d.reason,
-        "1 row missing, e.g. (2, 'b'); 1 row too many, e.g. (3, 'c')"
-    );
+    assert_eq!(d.reason, "1 row missing, e.g. (2, 'b'); 1 row too many, e.g. (3, 'c')");
 }
 
 #[test]
 fn null_is_not_the_text_null_and_types_must_agree() {
     let w = want(vec![vec![json!(1), Value::Null]]);
     assert!(state(&w, &Rows::new(cols(), vec![row(1, "null")], 10)).is_some());
-    let other = vec![
-        Column("id".into(), "long".into()),
-        Column("s".into(), "string".into()),
-    ];
-    let d =
-        state(&w, &Rows::new(other, vec![vec![json!(1), Value::Null]], 10)).expect("types differ");
-    assert_eq!(
-        d.reason,
-        "column types differ: id is int and was read as long"
-    );
+    let other = vec![Column("id".into(), "long".into()), Column("s".into(), "string".into())];
+    let d = state(&w, &Rows::new(other, vec![vec![json!(1), Value::Null]], 10)).expect("types differ");
+    assert_eq!(d.reason, "column types differ: id is int and was read as long");
 }
 
 #[test]
@@ -82,13 +58,7 @@ fn an_ordered_query_minds_its_order() {
         ..Query::default()
     };
     let c = vec![Column("n".into(), "long".into())];
-    assert_eq!(
-        query(
-            &q,
-            &Rows::new(c.clone(), vec![vec![json!(1)], vec![json!(2)]], 10)
-        ),
-        None
-    );
+    assert_eq!(query(&q, &Rows::new(c.clone(), vec![vec![json!(1)], vec![json!(2)]], 10)), None);
     let d = query(&q, &Rows::new(c, vec![vec![json!(2)], vec![json!(1)]], 10)).expect("order");
     assert_eq!(d.reason, "right rows in the wrong order");
 }

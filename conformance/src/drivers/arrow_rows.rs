@@ -2,9 +2,9 @@
 
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{
-    DataType, Date32Type, Decimal128Type, Field, Float32Type, Float64Type, Int8Type, Int16Type,
-    Int32Type, Int64Type, Time64MicrosecondType, TimeUnit, TimestampMicrosecondType,
-    TimestampNanosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    DataType, Date32Type, Decimal128Type, Field, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
+    Time64MicrosecondType, TimeUnit, TimestampMicrosecondType, TimestampNanosecondType, UInt8Type, UInt16Type,
+    UInt32Type, UInt64Type,
 };
 use serde_json::{Value, json};
 
@@ -15,9 +15,7 @@ fn type_name(f: &Field) -> String {
     let nested = |f: &Field| type_name(f);
     match f.data_type() {
         DataType::Boolean => "boolean".into(),
-        DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::UInt8 | DataType::UInt16 => {
-            "int".into()
-        }
+        DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::UInt8 | DataType::UInt16 => "int".into(),
         DataType::Int64 | DataType::UInt32 | DataType::UInt64 => "long".into(),
         DataType::Float32 => "float".into(),
         DataType::Float64 => "double".into(),
@@ -25,22 +23,12 @@ fn type_name(f: &Field) -> String {
         DataType::Date32 => "date".into(),
         DataType::Time64(_) => "time".into(),
         DataType::Timestamp(unit, tz) => {
-            let base = if tz.is_some() {
-                "timestamptz"
-            } else {
-                "timestamp"
-            };
-            if *unit == TimeUnit::Nanosecond {
-                format!("{base}_ns")
-            } else {
-                base.into()
-            }
+            let base = if tz.is_some() { "timestamptz" } else { "timestamp" };
+            if *unit == TimeUnit::Nanosecond { format!("{base}_ns") } else { base.into() }
         }
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => "string".into(),
         DataType::FixedSizeBinary(16)
-            if f.metadata()
-                .get("ARROW:extension:name")
-                .is_some_and(|n| n == "arrow.uuid") =>
+            if f.metadata().get("ARROW:extension:name").is_some_and(|n| n == "arrow.uuid") =>
         {
             "uuid".into()
         }
@@ -56,10 +44,7 @@ fn type_name(f: &Field) -> String {
             other => other.to_string(),
         },
         DataType::Struct(fields) => {
-            let all: Vec<String> = fields
-                .iter()
-                .map(|f| format!("{}:{}", f.name(), nested(f)))
-                .collect();
+            let all: Vec<String> = fields.iter().map(|f| format!("{}:{}", f.name(), nested(f))).collect();
             format!("struct<{}>", all.join(","))
         }
         DataType::Null => "unknown".into(),
@@ -73,21 +58,12 @@ pub(super) fn convert(
     fields: &[arrow::datatypes::FieldRef],
     batches: &[RecordBatch],
 ) -> Result<(Vec<Column>, Vec<Row>), String> {
-    let columns: Vec<Column> = fields
-        .iter()
-        .map(|f| Column(f.name().clone(), type_name(f)))
-        .collect();
+    let columns: Vec<Column> = fields.iter().map(|f| Column(f.name().clone(), type_name(f))).collect();
     let mut rows = Vec::with_capacity(batches.iter().map(RecordBatch::num_rows).sum());
     for b in batches {
         for i in 0..b.num_rows() {
             let cell = |(c, a): (&Column, &arrow::array::ArrayRef)| value(a.as_ref(), i, &c.1);
-            rows.push(
-                columns
-                    .iter()
-                    .zip(b.columns())
-                    .map(cell)
-                    .collect::<Result<Row, String>>()?,
-            );
+            rows.push(columns.iter().zip(b.columns()).map(cell).collect::<Result<Row, String>>()?);
         }
     }
     Ok((columns, rows))
@@ -119,33 +95,18 @@ fn value(a: &dyn Array, i: usize, ty: &str) -> Result<Value, String> {
             )
         }
         DataType::Time64(TimeUnit::Microsecond) => {
-            let t = a
-                .as_primitive::<Time64MicrosecondType>()
-                .value_as_time(i)
-                .ok_or("time is out of range")?;
+            let t = a.as_primitive::<Time64MicrosecondType>().value_as_time(i).ok_or("time is out of range")?;
             json!(t.format("%H:%M:%S%.6f").to_string())
         }
         DataType::Timestamp(TimeUnit::Microsecond, tz) => {
             let v = a.as_primitive::<TimestampMicrosecondType>();
-            let t = v
-                .value_as_datetime(i)
-                .ok_or_else(|| format!("timestamp {} is out of range", v.value(i)))?;
-            json!(format!(
-                "{}{}",
-                t.format("%Y-%m-%dT%H:%M:%S%.6f"),
-                if tz.is_some() { "Z" } else { "" }
-            ))
+            let t = v.value_as_datetime(i).ok_or_else(|| format!("timestamp {} is out of range", v.value(i)))?;
+            json!(format!("{}{}", t.format("%Y-%m-%dT%H:%M:%S%.6f"), if tz.is_some() { "Z" } else { "" }))
         }
         DataType::Timestamp(TimeUnit::Nanosecond, tz) => {
             let v = a.as_primitive::<TimestampNanosecondType>();
-            let t = v
-                .value_as_datetime(i)
-                .ok_or_else(|| format!("timestamp {} is out of range", v.value(i)))?;
-            json!(format!(
-                "{}{}",
-                t.format("%Y-%m-%dT%H:%M:%S%.9f"),
-                if tz.is_some() { "Z" } else { "" }
-            ))
+            let t = v.value_as_datetime(i).ok_or_else(|| format!("timestamp {} is out of range", v.value(i)))?;
+            json!(format!("{}{}", t.format("%Y-%m-%dT%H:%M:%S%.9f"), if tz.is_some() { "Z" } else { "" }))
         }
         DataType::Utf8 => json!(a.as_string::<i32>().value(i)),
         DataType::LargeUtf8 => json!(a.as_string::<i64>().value(i)),
@@ -158,10 +119,7 @@ fn value(a: &dyn Array, i: usize, ty: &str) -> Result<Value, String> {
         DataType::LargeList(f) => list(a.as_list::<i64>().value(i).as_ref(), &type_name(f))?,
         DataType::Struct(fields) => {
             let s = a.as_struct();
-            let each = fields
-                .iter()
-                .zip(s.columns())
-                .map(|(f, c)| value(c.as_ref(), i, &type_name(f)));
+            let each = fields.iter().zip(s.columns()).map(|(f, c)| value(c.as_ref(), i, &type_name(f)));
             Value::Array(each.collect::<Result<_, _>>()?)
         }
         DataType::Map(..) => {
@@ -170,10 +128,7 @@ fn value(a: &dyn Array, i: usize, ty: &str) -> Result<Value, String> {
             let names: Vec<String> = entries.fields().iter().map(|f| type_name(f)).collect();
             let mut pairs = Vec::with_capacity(entries.len());
             for k in 0..entries.len() {
-                pairs.push(json!([
-                    value(keys.as_ref(), k, &names[0])?,
-                    value(values.as_ref(), k, &names[1])?
-                ]));
+                pairs.push(json!([value(keys.as_ref(), k, &names[0])?, value(values.as_ref(), k, &names[1])?]));
             }
             pairs.sort_by_key(|p| p[0].to_string());
             Value::Array(pairs)
@@ -187,24 +142,13 @@ fn value(a: &dyn Array, i: usize, ty: &str) -> Result<Value, String> {
 }
 
 fn list(items: &dyn Array, ty: &str) -> Result<Value, String> {
-    Ok(Value::Array(
-        (0..items.len())
-            .map(|k| value(items, k, ty))
-            .collect::<Result<_, _>>()?,
-    ))
+    Ok(Value::Array((0..items.len()).map(|k| value(items, k, ty)).collect::<Result<_, _>>()?))
 }
 
 fn bytes(b: &[u8], ty: &str) -> Value {
     let hex: String = b.iter().map(|x| format!("{x:02x}")).collect();
     if ty == "uuid" && b.len() == 16 {
-        return json!(format!(
-            "{}-{}-{}-{}-{}",
-            &hex[..8],
-            &hex[8..12],
-            &hex[12..16],
-            &hex[16..20],
-            &hex[20..]
-        ));
+        return json!(format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]));
     }
     json!(hex)
 }

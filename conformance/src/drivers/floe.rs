@@ -28,10 +28,7 @@ impl Floe {
     /// A session over the Hadoop-layout warehouse folder, known to statements as `catalog`.
     pub fn new(warehouse: &Path, catalog: &str) -> floe_engine::Result<Self> {
         let store = HadoopCatalog::new(catalog, &warehouse.display().to_string(), HashMap::new())?;
-        let capabilities = CAPABILITIES
-            .iter()
-            .map(|c| c.0)
-            .filter(|c| !LACKS.contains(c));
+        let capabilities = CAPABILITIES.iter().map(|c| c.0).filter(|c| !LACKS.contains(c));
         let words = |w: &[&str]| w.iter().map(ToString::to_string).collect();
         let hello = Hello {
             protocol: PROTOCOL,
@@ -43,11 +40,7 @@ impl Floe {
             capabilities: capabilities.map(ToString::to_string).collect(),
             sql: true,
         };
-        Ok(Self {
-            session: Session::new(Arc::new(store), catalog),
-            catalog: catalog.into(),
-            hello,
-        })
+        Ok(Self { session: Session::new(Arc::new(store), catalog), catalog: catalog.into(), hello })
     }
 
     async fn rows(&mut self, sql: &str) -> Answer<Rows> {
@@ -63,11 +56,7 @@ impl Floe {
 }
 
 fn convert(result: &StatementResult) -> Result<Rows, String> {
-    let fields = result
-        .schema
-        .as_ref()
-        .map(|s| s.fields().to_vec())
-        .unwrap_or_default();
+    let fields = result.schema.as_ref().map(|s| s.fields().to_vec()).unwrap_or_default();
     let (columns, rows) = arrow_rows::convert(&fields, &result.batches)?;
     Ok(Rows::new(columns, rows, ROW_LIMIT))
 }
@@ -99,9 +88,7 @@ impl Driver for Floe {
 
     async fn scan(&mut self, table: &TableRef) -> Answer<Rows> {
         let name = self.name_of(table);
-        let at = table
-            .snapshot
-            .map_or_else(String::new, |s| format!(" VERSION AS OF {s}"));
+        let at = table.snapshot.map_or_else(String::new, |s| format!(" VERSION AS OF {s}"));
         self.rows(&format!("SELECT * FROM {name}{at}")).await
     }
 
@@ -109,25 +96,12 @@ impl Driver for Floe {
         self.rows(sql).await
     }
 
-    async fn changes(
-        &mut self,
-        table: &TableRef,
-        from: Option<i64>,
-        to: Option<i64>,
-    ) -> Answer<Rows> {
+    async fn changes(&mut self, table: &TableRef, from: Option<i64>, to: Option<i64>) -> Answer<Rows> {
         let option = |k: &str, v: Option<i64>| v.map(|v| format!("'{k}', '{v}'"));
-        let options: Vec<String> = [
-            option("start-snapshot-id", from),
-            option("end-snapshot-id", to),
-        ]
-        .into_iter()
-        .flatten()
-        .collect();
-        let options = if options.is_empty() {
-            String::new()
-        } else {
-            format!(", options => map({})", options.join(", "))
-        };
+        let options: Vec<String> =
+            [option("start-snapshot-id", from), option("end-snapshot-id", to)].into_iter().flatten().collect();
+        let options =
+            if options.is_empty() { String::new() } else { format!(", options => map({})", options.join(", ")) };
         let make = format!(
             "CALL {}.system.create_changelog_view(table => '{}.{}', changelog_view => 'floe_changes'{options})",
             self.catalog, table.namespace, table.name

@@ -29,12 +29,7 @@ pub trait Driver: Send {
     /// Asks a question; rows come in the engine's order.
     async fn query(&mut self, sql: &str, table: &TableRef) -> Answer<Rows>;
     /// Rows changed after snapshot `from` up to `to`.
-    async fn changes(
-        &mut self,
-        table: &TableRef,
-        from: Option<i64>,
-        to: Option<i64>,
-    ) -> Answer<Rows>;
+    async fn changes(&mut self, table: &TableRef, from: Option<i64>, to: Option<i64>) -> Answer<Rows>;
     /// Starts a dead engine again, a few times in a run: the next scenario gets a fresh one.
     async fn revive(&mut self);
     /// Whether it still answers; a dead engine gives errors at once.

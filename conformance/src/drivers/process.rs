@@ -22,19 +22,13 @@ static GROUPS: Mutex<Vec<i32>> = Mutex::new(Vec::new());
 
 /// Kills every engine this process started.
 pub fn kill_all() {
-    let groups = std::mem::take(
-        &mut *GROUPS
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner),
-    );
+    let groups = std::mem::take(&mut *GROUPS.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
     groups.into_iter().for_each(kill);
 }
 
 /// Kills a group once: after that its number may belong to someone else.
 fn end(group: i32) {
-    let mut groups = GROUPS
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut groups = GROUPS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     if let Some(i) = groups.iter().position(|g| *g == group) {
         groups.swap_remove(i);
         kill(group);
@@ -95,22 +89,10 @@ impl Process {
     /// Starts the process and says hello. The error is a reason with the tail of its log.
     pub async fn start(launch: Launch) -> Result<Self, String> {
         let again = launch.clone();
-        let Launch {
-            name,
-            command,
-            env,
-            scratch,
-            warehouse,
-            catalog,
-            rest,
-            start_timeout,
-            step_timeout,
-        } = launch;
-        std::fs::create_dir_all(&scratch)
-            .map_err(|e| format!("cannot make {}: {e}", scratch.display()))?;
+        let Launch { name, command, env, scratch, warehouse, catalog, rest, start_timeout, step_timeout } = launch;
+        std::fs::create_dir_all(&scratch).map_err(|e| format!("cannot make {}: {e}", scratch.display()))?;
         let log = scratch.join("engine.log");
-        let sink = std::fs::File::create(&log)
-            .map_err(|e| format!("cannot write {}: {e}", log.display()))?;
+        let sink = std::fs::File::create(&log).map_err(|e| format!("cannot write {}: {e}", log.display()))?;
         let (program, args) = command.split_first().ok_or("empty engine command")?;
         let mut child = Command::new(program)
             .args(args)
@@ -123,14 +105,8 @@ impl Process {
             .kill_on_drop(true)
             .spawn()
             .map_err(|e| format!("cannot start {program}: {e}"))?;
-        let group = child
-            .id()
-            .and_then(|id| i32::try_from(id).ok())
-            .ok_or("engine ended at once")?;
-        GROUPS
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .push(group);
+        let group = child.id().and_then(|id| i32::try_from(id).ok()).ok_or("engine ended at once")?;
+        GROUPS.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(group);
         let (Some(to), Some(from)) = (child.stdin.take(), child.stdout.take()) else {
             return Err("engine has no standard input and output".into());
         };
@@ -151,23 +127,16 @@ impl Process {
             restarts: 0,
         };
         let text = |p: &Path| p.display().to_string();
-        let request = Request::Hello {
-            protocol: PROTOCOL,
-            warehouse: text(&warehouse),
-            catalog,
-            scratch: text(&scratch),
-            rest,
-        };
+        let request =
+            Request::Hello { protocol: PROTOCOL, warehouse: text(&warehouse), catalog, scratch: text(&scratch), rest };
         let hello: Hello = match me.call(&request, start_timeout).await {
-            Answer::Ok(v) => serde_json::from_value(v)
-                .map_err(|e| format!("driver broke the protocol in hello: {e}"))?,
+            Answer::Ok(v) => {
+                serde_json::from_value(v).map_err(|e| format!("driver broke the protocol in hello: {e}"))?
+            }
             Answer::Refused(m) | Answer::Skipped(m) | Answer::Error(m) => return Err(m),
         };
         if hello.protocol != PROTOCOL {
-            return Err(format!(
-                "driver speaks protocol {}, this is {PROTOCOL}",
-                hello.protocol
-            ));
+            return Err(format!("driver speaks protocol {}, this is {PROTOCOL}", hello.protocol));
         }
         me.hello = hello;
         Ok(me)
@@ -188,14 +157,10 @@ impl Process {
 
     async fn exchange(&mut self, id: u64, request: &Request) -> Result<Answer<Value>, String> {
         let mut message = json!({ "id": id });
-        let Value::Object(fields) = serde_json::to_value(request).map_err(|e| e.to_string())?
-        else {
+        let Value::Object(fields) = serde_json::to_value(request).map_err(|e| e.to_string())? else {
             return Err("request is no object".into());
         };
-        message
-            .as_object_mut()
-            .into_iter()
-            .for_each(|m| m.extend(fields.clone()));
+        message.as_object_mut().into_iter().for_each(|m| m.extend(fields.clone()));
         let line = format!("{message}\n");
         let to = self.to.as_mut().ok_or("engine was stopped")?;
         let ended = |e: std::io::Error| format!("engine ended: {e}");
@@ -205,17 +170,10 @@ impl Process {
         if self.from.read_line(&mut text).await.map_err(ended)? == 0 {
             return Err("engine ended without an answer".into());
         }
-        let reply: Reply = serde_json::from_str(&text).map_err(|e| {
-            format!(
-                "driver broke the protocol: {e} in {}",
-                text.chars().take(200).collect::<String>()
-            )
-        })?;
+        let reply: Reply = serde_json::from_str(&text)
+            .map_err(|e| format!("driver broke the protocol: {e} in {}", text.chars().take(200).collect::<String>()))?;
         if reply.id != id {
-            return Err(format!(
-                "driver broke the protocol: answered request {} instead of {id}",
-                reply.id
-            ));
+            return Err(format!("driver broke the protocol: answered request {} instead of {id}", reply.id));
         }
         Ok(reply.answer())
     }
@@ -231,18 +189,13 @@ impl Process {
 
 /// The last lines of a log as a clause of a sentence; empty when there are none.
 fn log_tail(path: &Path) -> String {
-    let text = std::fs::read(path)
-        .map(|b| String::from_utf8_lossy(&b).into_owned())
-        .unwrap_or_default();
+    let text = std::fs::read(path).map(|b| String::from_utf8_lossy(&b).into_owned()).unwrap_or_default();
     let lines: Vec<&str> = text.lines().filter(|l| !l.trim().is_empty()).collect();
     let tail = lines[lines.len().saturating_sub(6)..].join(" | ");
     if tail.is_empty() {
         String::new()
     } else {
-        format!(
-            "; its log ends: {}",
-            tail.chars().take(900).collect::<String>()
-        )
+        format!("; its log ends: {}", tail.chars().take(900).collect::<String>())
     }
 }
 
@@ -257,44 +210,22 @@ impl Driver for Process {
     }
 
     async fn apply(&mut self, sql: &str, table: &TableRef) -> Answer<()> {
-        let request = Request::Apply {
-            sql: sql.into(),
-            table: table.clone(),
-        };
-        self.call(&request, self.step_timeout)
-            .await
-            .and_then(|_| Ok(()))
+        let request = Request::Apply { sql: sql.into(), table: table.clone() };
+        self.call(&request, self.step_timeout).await.and_then(|_| Ok(()))
     }
 
     async fn scan(&mut self, table: &TableRef) -> Answer<Rows> {
-        let request = Request::Scan {
-            table: table.clone(),
-            limit: ROW_LIMIT,
-        };
+        let request = Request::Scan { table: table.clone(), limit: ROW_LIMIT };
         self.call(&request, self.step_timeout).await.and_then(rows)
     }
 
     async fn query(&mut self, sql: &str, table: &TableRef) -> Answer<Rows> {
-        let request = Request::Query {
-            sql: sql.into(),
-            table: table.clone(),
-            limit: ROW_LIMIT,
-        };
+        let request = Request::Query { sql: sql.into(), table: table.clone(), limit: ROW_LIMIT };
         self.call(&request, self.step_timeout).await.and_then(rows)
     }
 
-    async fn changes(
-        &mut self,
-        table: &TableRef,
-        from: Option<i64>,
-        to: Option<i64>,
-    ) -> Answer<Rows> {
-        let request = Request::Changes {
-            table: table.clone(),
-            from,
-            to,
-            limit: ROW_LIMIT,
-        };
+    async fn changes(&mut self, table: &TableRef, from: Option<i64>, to: Option<i64>) -> Answer<Rows> {
+        let request = Request::Changes { table: table.clone(), from, to, limit: ROW_LIMIT };
         self.call(&request, self.step_timeout).await.and_then(rows)
     }
 

@@ -27,17 +27,9 @@ pub struct Installed {
 
 /// The recipe as text, and the folder of its installation: another recipe is another folder.
 fn place(engine: &Engine, home: &Home) -> (String, PathBuf) {
-    let recipe = format!(
-        "pip {}\nmaven {}",
-        engine.pip.join(" "),
-        engine.maven.join(" ")
-    );
+    let recipe = format!("pip {}\nmaven {}", engine.pip.join(" "), engine.maven.join(" "));
     let tag = format!("{:x}", Sha256::digest(recipe.as_bytes()));
-    (
-        recipe,
-        home.engines()
-            .join(format!("{}-{}", engine.name, &tag[..10])),
-    )
+    (recipe, home.engines().join(format!("{}-{}", engine.name, &tag[..10])))
 }
 
 /// The installation, if it is there and what it recorded still matches its files.
@@ -74,60 +66,32 @@ pub fn install(engine: &Engine, home: &Home, say: &dyn Fn(&str)) -> Result<Insta
         let python = work.join("venv/bin/python");
         if !python.exists() {
             say("making a Python environment");
-            run(Command::new("python3")
-                .args(["-m", "venv"])
-                .arg(work.join("venv")))?;
+            run(Command::new("python3").args(["-m", "venv"]).arg(work.join("venv")))?;
         }
         say(&format!("installing {}", engine.pip.join(" ")));
         run(Command::new(&python)
-            .args([
-                "-m",
-                "pip",
-                "install",
-                "--quiet",
-                "--no-input",
-                "--disable-pip-version-check",
-            ])
+            .args(["-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check"])
             .args(&engine.pip))?;
-        let frozen = run(Command::new(&python).args([
-            "-m",
-            "pip",
-            "freeze",
-            "--disable-pip-version-check",
-        ]))?;
+        let frozen = run(Command::new(&python).args(["-m", "pip", "freeze", "--disable-pip-version-check"]))?;
         packages = frozen.lines().map(str::to_string).collect();
     }
     for artifact in &engine.maven {
         let mut parts = artifact.split(':');
-        let (id, version) = (
-            parts.nth(1).unwrap_or_default(),
-            parts.next().unwrap_or_default(),
-        );
-        let there = jar_files(&work).iter().any(|p| {
-            p.file_name()
-                .is_some_and(|n| n.to_string_lossy().starts_with(&format!("{id}-{version}")))
-        });
+        let (id, version) = (parts.nth(1).unwrap_or_default(), parts.next().unwrap_or_default());
+        let there = jar_files(&work)
+            .iter()
+            .any(|p| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with(&format!("{id}-{version}"))));
         if there {
             continue;
         }
         say(&format!("fetching {artifact}"));
         run(Command::new("mvn")
-            .args([
-                "-q",
-                "-B",
-                "-ntp",
-                "dependency:copy",
-                "-Dmdep.useBaseVersion=true",
-            ])
+            .args(["-q", "-B", "-ntp", "dependency:copy", "-Dmdep.useBaseVersion=true"])
             .arg(format!("-Dartifact={artifact}"))
             .arg(format!("-DoutputDirectory={}", work.join("jars").display())))?;
     }
-    let record = Installed {
-        dir: dir.clone(),
-        recipe,
-        packages,
-        sha256: checksums(&work).map_err(io("cannot read back"))?,
-    };
+    let record =
+        Installed { dir: dir.clone(), recipe, packages, sha256: checksums(&work).map_err(io("cannot read back"))? };
     let text = serde_json::to_string_pretty(&record).map_err(|e| e.to_string())?;
     fs::write(work.join("installed.json"), text).map_err(io("cannot write the record"))?;
     if dir.exists() {
@@ -141,43 +105,21 @@ pub fn install(engine: &Engine, home: &Home, say: &dyn Fn(&str)) -> Result<Insta
 /// Runs a tool to its end and gives its output; the error ends with what it said last.
 fn run(command: &mut Command) -> Result<String, String> {
     let program = command.get_program().to_string_lossy().into_owned();
-    let out = command
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|e| format!("cannot run {program}: {e}"))?;
+    let out = command.stdin(Stdio::null()).output().map_err(|e| format!("cannot run {program}: {e}"))?;
     if out.status.success() {
         return Ok(String::from_utf8_lossy(&out.stdout).into_owned());
     }
-    let text = format!(
-        "{}{}",
-        String::from_utf8_lossy(&out.stdout),
-        String::from_utf8_lossy(&out.stderr)
-    );
-    let lines: Vec<&str> = text
-        .lines()
-        .map(str::trim)
-        .filter(|l| !l.is_empty())
-        .collect();
+    let text = format!("{}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
     let tail = lines[lines.len().saturating_sub(3)..].join(" | ");
-    Err(format!(
-        "{program} failed: {}",
-        tail.chars().take(600).collect::<String>()
-    ))
+    Err(format!("{program} failed: {}", tail.chars().take(600).collect::<String>()))
 }
 
 /// Hashes of the jars and of each package's `RECORD` (pip's list of file hashes).
 fn checksums(dir: &Path) -> std::io::Result<BTreeMap<String, String>> {
     let mut paths = jar_files(dir);
-    for lib in fs::read_dir(dir.join("venv/lib"))
-        .into_iter()
-        .flatten()
-        .flatten()
-    {
-        for package in fs::read_dir(lib.path().join("site-packages"))
-            .into_iter()
-            .flatten()
-            .flatten()
-        {
+    for lib in fs::read_dir(dir.join("venv/lib")).into_iter().flatten().flatten() {
+        for package in fs::read_dir(lib.path().join("site-packages")).into_iter().flatten().flatten() {
             let record = package.path().join("RECORD");
             if record.is_file() {
                 paths.push(record);
@@ -195,10 +137,7 @@ fn checksums(dir: &Path) -> std::io::Result<BTreeMap<String, String>> {
                 n => hash.update(&buffer[..n]),
             }
         }
-        out.insert(
-            p.strip_prefix(dir).unwrap_or(&p).display().to_string(),
-            format!("{:x}", hash.finalize()),
-        );
+        out.insert(p.strip_prefix(dir).unwrap_or(&p).display().to_string(), format!("{:x}", hash.finalize()));
     }
     Ok(out)
 }

@@ -17,15 +17,9 @@ pub use install::{Installed, install, installed};
 
 /// Driver scripts, embedded: name and text.
 const SCRIPTS: &[(&str, &str)] = &[
-    (
-        "floe_driver.py",
-        include_str!("../../drivers/floe_driver.py"),
-    ),
+    ("floe_driver.py", include_str!("../../drivers/floe_driver.py")),
     ("spark.py", include_str!("../../drivers/spark.py")),
-    (
-        "path_readers.py",
-        include_str!("../../drivers/path_readers.py"),
-    ),
+    ("path_readers.py", include_str!("../../drivers/path_readers.py")),
 ];
 
 /// A driver to start from, for engines floe does not know.
@@ -100,8 +94,7 @@ struct Registry {
 
 /// Every engine in the registry, in the order in which the report shows them.
 pub fn registry() -> Vec<Engine> {
-    let r: Registry =
-        toml::from_str(REGISTRY).expect("the registry is part of the build and tested");
+    let r: Registry = toml::from_str(REGISTRY).expect("the registry is part of the build and tested");
     r.engine
 }
 
@@ -131,10 +124,7 @@ impl Engine {
             return Some(self.unavailable.clone());
         }
         self.needs.iter().find_map(|n| lacks(n)).or_else(|| {
-            self.needs_env
-                .iter()
-                .find(|v| std::env::var_os(v).is_none())
-                .map(|v| format!("{v} is not set"))
+            self.needs_env.iter().find(|v| std::env::var_os(v).is_none()).map(|v| format!("{v} is not set"))
         })
     }
 
@@ -145,40 +135,19 @@ impl Engine {
     }
 
     /// How to start its driver once it is installed in `dir`.
-    pub fn launch(
-        &self,
-        dir: &Path,
-        scratch: &Path,
-        warehouse: &Path,
-        catalog: &str,
-    ) -> Result<Launch, String> {
+    pub fn launch(&self, dir: &Path, scratch: &Path, warehouse: &Path, catalog: &str) -> Result<Launch, String> {
         let scripts = scratch.join("driver");
-        std::fs::create_dir_all(&scripts)
-            .map_err(|e| format!("cannot make {}: {e}", scripts.display()))?;
+        std::fs::create_dir_all(&scripts).map_err(|e| format!("cannot make {}: {e}", scripts.display()))?;
         for (name, text) in SCRIPTS {
-            std::fs::write(scripts.join(name), text)
-                .map_err(|e| format!("cannot write {name}: {e}"))?;
+            std::fs::write(scripts.join(name), text).map_err(|e| format!("cannot write {name}: {e}"))?;
         }
-        let python = if self.pip.is_empty() {
-            PathBuf::from("python3")
-        } else {
-            dir.join("venv/bin/python")
-        };
-        let mut command = vec![
-            python.display().to_string(),
-            scripts.join(&self.driver).display().to_string(),
-        ];
+        let python = if self.pip.is_empty() { PathBuf::from("python3") } else { dir.join("venv/bin/python") };
+        let mut command = vec![python.display().to_string(), scripts.join(&self.driver).display().to_string()];
         command.extend(self.args.iter().cloned());
-        let jars: Vec<String> = jar_files(dir)
-            .into_iter()
-            .map(|p| p.display().to_string())
-            .collect();
+        let jars: Vec<String> = jar_files(dir).into_iter().map(|p| p.display().to_string()).collect();
         let place = dir.display().to_string();
-        let mut env: Vec<(String, String)> = self
-            .env
-            .iter()
-            .map(|(k, v)| (k.clone(), v.replace("{dir}", &place)))
-            .collect();
+        let mut env: Vec<(String, String)> =
+            self.env.iter().map(|(k, v)| (k.clone(), v.replace("{dir}", &place))).collect();
         env.push(("FLOE_JARS".into(), jars.join(",")));
         env.push(("FLOE_ENGINE_DIR".into(), place));
         env.push(("PYTHONDONTWRITEBYTECODE".into(), "1".into()));
@@ -212,36 +181,16 @@ fn jar_files(dir: &Path) -> Vec<PathBuf> {
 
 /// Why a need (`mvn`, `java>=17`) is not met.
 fn lacks(need: &str) -> Option<String> {
-    let (program, least) = need
-        .split_once(">=")
-        .map_or((need, None), |(p, v)| (p, v.parse::<u32>().ok()));
-    let Ok(out) = std::process::Command::new(program)
-        .arg(if program == "java" {
-            "-version"
-        } else {
-            "--version"
-        })
-        .output()
+    let (program, least) = need.split_once(">=").map_or((need, None), |(p, v)| (p, v.parse::<u32>().ok()));
+    let Ok(out) =
+        std::process::Command::new(program).arg(if program == "java" { "-version" } else { "--version" }).output()
     else {
         return Some(format!("{program} is not on the path"));
     };
     let least = least?;
-    let text = format!(
-        "{}{}",
-        String::from_utf8_lossy(&out.stdout),
-        String::from_utf8_lossy(&out.stderr)
-    );
-    let digits = |s: &str| {
-        s.chars()
-            .take_while(char::is_ascii_digit)
-            .collect::<String>()
-            .parse::<u32>()
-            .ok()
-    };
-    match text
-        .find(|c: char| c.is_ascii_digit())
-        .and_then(|i| digits(&text[i..]))
-    {
+    let text = format!("{}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    let digits = |s: &str| s.chars().take_while(char::is_ascii_digit).collect::<String>().parse::<u32>().ok();
+    match text.find(|c: char| c.is_ascii_digit()).and_then(|i| digits(&text[i..])) {
         Some(found) if found < least => Some(format!("{program} {found} is older than {least}")),
         Some(_) => None,
         None => Some(format!("{program} does not say its version")),

@@ -68,10 +68,7 @@ pub fn parse(text: &str) -> Result<Vec<Deviation>, String> {
             ));
         }
         if matches!(d.outcome, Outcome::Pass | Outcome::Skipped) {
-            return Err(format!(
-                "deviation of {} in {}: outcome is fail, refused or errored",
-                d.engine, d.scenario
-            ));
+            return Err(format!("deviation of {} in {}: outcome is fail, refused or errored", d.engine, d.scenario));
         }
     }
     Ok(book.deviation)
@@ -83,10 +80,7 @@ impl Deviation {
             Role::Write => (&cell.writer, &cell.reader),
             Role::Read => (&cell.reader, &cell.writer),
         };
-        let version = engines
-            .iter()
-            .find(|e| e.name == *own)
-            .map_or("", |e| e.version.as_str());
+        let version = engines.iter().find(|e| e.name == *own).map_or("", |e| e.version.as_str());
         *own == self.engine
             && glob(&self.version, version)
             && glob(&self.with, other)
@@ -96,11 +90,7 @@ impl Deviation {
 
 /// Whole-text match with `*`.
 fn glob(pattern: &str, text: &str) -> bool {
-    if pattern.contains('*') {
-        matches(pattern, text)
-    } else {
-        pattern == text
-    }
+    if pattern.contains('*') { matches(pattern, text) } else { pattern == text }
 }
 
 /// Marks the cells that are known deviations as accepted, and returns those deviations that covered cells of this run of
@@ -109,10 +99,7 @@ pub fn apply(book: &[Deviation], cells: &mut [Cell], engines: &[EngineRow]) -> V
     let mut stale = Vec::new();
     for d in book {
         let (mut covered, mut met) = (0, 0);
-        for c in cells
-            .iter_mut()
-            .filter(|c| c.outcome != Outcome::Skipped && d.covers(c, engines))
-        {
+        for c in cells.iter_mut().filter(|c| c.outcome != Outcome::Skipped && d.covers(c, engines)) {
             covered += 1;
             if c.outcome == d.outcome && c.reason.contains(&d.says) {
                 met += 1;
@@ -122,11 +109,7 @@ pub fn apply(book: &[Deviation], cells: &mut [Cell], engines: &[EngineRow]) -> V
         }
         if covered > 0 && met == 0 {
             stale.push(
-                format!(
-                    "{} {} as {:?} in {}: {}",
-                    d.engine, d.version, d.role, d.scenario, d.cause
-                )
-                .to_lowercase(),
+                format!("{} {} as {:?} in {}: {}", d.engine, d.version, d.role, d.scenario, d.cause).to_lowercase(),
             );
         }
     }

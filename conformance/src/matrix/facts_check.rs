@@ -7,60 +7,32 @@ use crate::facts::{CHANGE_COUNTERS, TableState};
 use crate::scenario::Step;
 
 /// Checks all facts that `step` states; `before` is the state before it.
-pub(super) fn check(
-    n: usize,
-    step: &Step,
-    before: Option<&TableState>,
-    after: Option<&TableState>,
-) -> Vec<Check> {
+pub(super) fn check(n: usize, step: &Step, before: Option<&TableState>, after: Option<&TableState>) -> Vec<Check> {
     let mut out = Vec::new();
     let Some(after) = after else {
         if step.snapshot.is_some() || step.table.is_some() || step.files.is_some() {
-            out.push(Check::new(
-                n,
-                "metadata",
-                Outcome::Fail,
-                "the table has no metadata",
-            ));
+            out.push(Check::new(n, "metadata", Outcome::Fail, "the table has no metadata"));
         }
         return out;
     };
     let was = before.map_or(0, |b| b.snapshots().len());
     if step.no_snapshot && after.snapshot_id() != before.and_then(TableState::snapshot_id) {
-        out.push(Check::new(
-            n,
-            "no snapshot",
-            Outcome::Fail,
-            "a snapshot was made and none was expected",
-        ));
+        out.push(Check::new(n, "no snapshot", Outcome::Fail, "a snapshot was made and none was expected"));
     } else if step.no_snapshot {
         out.push(Check::pass(n, "no snapshot"));
     }
     if let Some(want) = &step.snapshot {
         match after.snapshot() {
             Some(_) if after.snapshot_id() == before.and_then(TableState::snapshot_id) => {
-                out.push(Check::new(
-                    n,
-                    "snapshot",
-                    Outcome::Fail,
-                    "no snapshot was made",
-                ));
+                out.push(Check::new(n, "snapshot", Outcome::Fail, "no snapshot was made"));
             }
             Some(_) if after.snapshots().len() > was + 1 => out.push(Check::new(
                 n,
                 "snapshot",
                 Outcome::Fail,
-                format!(
-                    "{} snapshots were made, one was expected",
-                    after.snapshots().len() - was
-                ),
+                format!("{} snapshots were made, one was expected", after.snapshots().len() - was),
             )),
-            None => out.push(Check::new(
-                n,
-                "snapshot",
-                Outcome::Fail,
-                "the table has no current snapshot",
-            )),
+            None => out.push(Check::new(n, "snapshot", Outcome::Fail, "the table has no current snapshot")),
             Some(s) => {
                 let mut wrong = Wrong::default();
                 let summary = &s["summary"];
@@ -71,20 +43,13 @@ pub(super) fn check(
                     wrong.compare(k, Some(v.to_string()), text(&summary[k]));
                 }
                 if want.exact && !want.summary.is_empty() {
-                    for k in CHANGE_COUNTERS
-                        .iter()
-                        .filter(|k| !want.summary.contains_key(**k))
-                    {
+                    for k in CHANGE_COUNTERS.iter().filter(|k| !want.summary.contains_key(**k)) {
                         // zero and absent say the same
                         wrong.compare(k, None, text(&summary[*k]).filter(|v| v != "0"));
                     }
                 }
                 if let Some(v) = want.first_row_id {
-                    wrong.compare(
-                        "first-row-id",
-                        Some(v.to_string()),
-                        text(&s["first-row-id"]),
-                    );
+                    wrong.compare("first-row-id", Some(v.to_string()), text(&s["first-row-id"]));
                 }
                 if let Some(v) = want.added_rows {
                     wrong.compare("added-rows", Some(v.to_string()), text(&s["added-rows"]));
@@ -95,19 +60,12 @@ pub(super) fn check(
     }
     if let Some(want) = &step.table {
         let mut wrong = Wrong::default();
-        let stated = [
-            ("format-version", want.format_version),
-            ("next-row-id", want.next_row_id),
-        ];
+        let stated = [("format-version", want.format_version), ("next-row-id", want.next_row_id)];
         for (k, v) in stated.into_iter().filter_map(|(k, v)| v.map(|v| (k, v))) {
             wrong.compare(k, Some(v.to_string()), text(&after.json[k]));
         }
         if let Some(v) = want.snapshots {
-            wrong.compare(
-                "snapshots",
-                Some(v.to_string()),
-                Some(after.snapshots().len().to_string()),
-            );
+            wrong.compare("snapshots", Some(v.to_string()), Some(after.snapshots().len().to_string()));
         }
         out.push(wrong.check(n, "table metadata"));
     }
@@ -148,8 +106,7 @@ impl Wrong {
         if want != got {
             let word = |v: Option<String>| v.unwrap_or_else(|| "absent".into());
             let (want, got) = (word(want), word(got));
-            self.reasons
-                .push(format!("{key} is {got}, expected {want}"));
+            self.reasons.push(format!("{key} is {got}, expected {want}"));
             self.expected.push(format!("{key} = {want}"));
             self.got.push(format!("{key} = {got}"));
         }

@@ -28,13 +28,7 @@ pub enum Outcome {
 
 impl Outcome {
     /// All, in the order in which reports list them.
-    pub const ALL: [Self; 5] = [
-        Self::Pass,
-        Self::Fail,
-        Self::Refused,
-        Self::Errored,
-        Self::Skipped,
-    ];
+    pub const ALL: [Self; 5] = [Self::Pass, Self::Fail, Self::Refused, Self::Errored, Self::Skipped];
 
     /// Lower-case word.
     pub fn word(self) -> &'static str {
@@ -147,60 +141,28 @@ impl Check {
     }
 
     /// A check with a reason.
-    pub fn new(
-        step: usize,
-        what: impl Into<String>,
-        outcome: Outcome,
-        reason: impl Into<String>,
-    ) -> Self {
+    pub fn new(step: usize, what: impl Into<String>, outcome: Outcome, reason: impl Into<String>) -> Self {
         let (what, reason) = (what.into(), reason.into());
-        Self {
-            step,
-            what,
-            outcome,
-            reason,
-            expected: String::new(),
-            got: String::new(),
-        }
+        Self { step, what, outcome, reason, expected: String::new(), got: String::new() }
     }
 }
 
 impl Cell {
     /// Folds checks into a cell: the worst decides, and names the reason; nothing checked is a skip.
     pub fn of(scenario: &str, writer: &str, reader: &str, checks: Vec<Check>, ms: u64) -> Self {
-        let ran: Vec<&Check> = checks
-            .iter()
-            .filter(|c| c.outcome != Outcome::Skipped)
-            .collect();
-        let worst = ran
-            .iter()
-            .max_by(|a, b| a.outcome.cmp(&b.outcome).then(b.step.cmp(&a.step)));
+        let ran: Vec<&Check> = checks.iter().filter(|c| c.outcome != Outcome::Skipped).collect();
+        let worst = ran.iter().max_by(|a, b| a.outcome.cmp(&b.outcome).then(b.step.cmp(&a.step)));
         let (outcome, reason) = match worst {
             Some(c) if c.outcome == Outcome::Pass => (Outcome::Pass, String::new()),
-            Some(c) => (
-                c.outcome,
-                format!("step {}, {}: {}", c.step, c.what, c.reason),
-            ),
+            Some(c) => (c.outcome, format!("step {}, {}: {}", c.step, c.what, c.reason)),
             None => {
-                let why = checks
-                    .first()
-                    .map_or("nothing to check", |c| c.reason.as_str());
+                let why = checks.first().map_or("nothing to check", |c| c.reason.as_str());
                 (Outcome::Skipped, why.to_string())
             }
         };
         let accepted = matches!(outcome, Outcome::Pass | Outcome::Skipped);
         let (scenario, writer, reader) = (scenario.into(), writer.into(), reader.into());
-        Self {
-            scenario,
-            writer,
-            reader,
-            outcome,
-            reason,
-            accepted,
-            known: String::new(),
-            checks,
-            ms,
-        }
+        Self { scenario, writer, reader, outcome, reason, accepted, known: String::new(), checks, ms }
     }
 }
 

@@ -72,11 +72,7 @@ pub async fn run_scenario(
     let mut cells = Vec::new();
     if two_writers {
         // the reader writes too, so each pair has a table of its own
-        let both: Vec<usize> = readers
-            .iter()
-            .copied()
-            .filter(|r| writes(drivers[*r].as_ref()))
-            .collect();
+        let both: Vec<usize> = readers.iter().copied().filter(|r| writes(drivers[*r].as_ref())).collect();
         for r in both {
             let tag = format!("{}__{}", drivers[writer].name(), drivers[r].name());
             let mut run = Run::new(session, scenario, drivers, writer, Some(r), vec![r], &tag);
@@ -85,15 +81,7 @@ pub async fn run_scenario(
         }
     } else {
         let tag = drivers[writer].name().to_string();
-        let mut run = Run::new(
-            session,
-            scenario,
-            drivers,
-            writer,
-            None,
-            readers.to_vec(),
-            &tag,
-        );
+        let mut run = Run::new(session, scenario, drivers, writer, None, readers.to_vec(), &tag);
         run.go().await;
         cells.extend(run.cells(true));
     }
@@ -135,20 +123,12 @@ impl<'a> Run<'a> {
         readers: Vec<usize>,
         tag: &str,
     ) -> Self {
-        let word = |s: &str| {
-            s.chars()
-                .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
-                .collect::<String>()
-        };
-        let (namespace, name) = (
-            format!("{}_{}", session.prefix, word(tag)),
-            word(&scenario.id),
-        );
+        let word = |s: &str| s.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect::<String>();
+        let (namespace, name) = (format!("{}_{}", session.prefix, word(tag)), word(&scenario.id));
         let folder = session.warehouse.join(&namespace).join(&name);
         let columns = readers.iter().map(|_| Column::default()).collect();
         let catalog = session.catalog.clone();
-        let (facts, audit, states, stopped) =
-            (Column::default(), Column::default(), Vec::new(), None);
+        let (facts, audit, states, stopped) = (Column::default(), Column::default(), Vec::new(), None);
         let snapshots = Vec::new();
         Self {
             scenario,
@@ -214,23 +194,17 @@ impl<'a> Run<'a> {
                     return;
                 }
             };
-            self.snapshots
-                .push(after.as_ref().and_then(TableState::snapshot_id));
+            self.snapshots.push(after.as_ref().and_then(TableState::snapshot_id));
             let Some(after) = after else { continue };
-            self.facts
-                .checks
-                .extend(facts_check::check(n, step, before.as_ref(), Some(&after)));
+            self.facts.checks.extend(facts_check::check(n, step, before.as_ref(), Some(&after)));
             let moved = before.as_ref().is_none_or(|b| b.metadata != after.metadata);
             // files never change, so a reader may remember one: what will be damaged is not shown to it before
             let shown = step.unreadable || !self.scenario.steps.iter().any(|s| s.damage.is_some());
-            let asked =
-                moved || step.unreadable || step.changes.is_some() || !step.queries.is_empty();
+            let asked = moved || step.unreadable || step.changes.is_some() || !step.queries.is_empty();
             if shown && asked {
                 let head = self.table(Some(&after), None);
-                self.read_live(n, step, &head, &want, moved || step.unreadable)
-                    .await;
-                let made_snapshot =
-                    after.snapshot_id() != before.as_ref().and_then(TableState::snapshot_id);
+                self.read_live(n, step, &head, &want, moved || step.unreadable).await;
+                let made_snapshot = after.snapshot_id() != before.as_ref().and_then(TableState::snapshot_id);
                 if made_snapshot && !step.unreadable && step.damage.is_none() {
                     self.states.push(State {
                         step: n,
@@ -253,59 +227,32 @@ impl<'a> Run<'a> {
     async fn judge_bytes(&mut self, n: usize, intact: bool) {
         let (start, folder) = (Instant::now(), self.folder.clone());
         // it blocks on files and runs threads of its own
-        let done = tokio::task::spawn_blocking(move || {
-            floe_audit::audit(&folder, &floe_audit::Options::default())
-        })
-        .await;
+        let done =
+            tokio::task::spawn_blocking(move || floe_audit::audit(&folder, &floe_audit::Options::default())).await;
         let check = match done {
             Ok(Ok(r)) if intact && r.errors > 0 => {
-                let worst = r
-                    .findings
-                    .iter()
-                    .filter(|f| f.severity == floe_audit::Severity::Error);
+                let worst = r.findings.iter().filter(|f| f.severity == floe_audit::Severity::Error);
                 let lines: Vec<String> = worst
                     .map(|f| {
-                        format!(
-                            "{} {} {}: found {}, allowed {}",
-                            f.clause,
-                            short(&f.file),
-                            f.place,
-                            f.found,
-                            f.allowed
-                        )
+                        format!("{} {} {}: found {}, allowed {}", f.clause, short(&f.file), f.place, f.found, f.allowed)
                     })
                     .collect();
                 let first = lines.first().map_or("", String::as_str);
-                let mut c = Check::new(
-                    n,
-                    "bytes",
-                    Outcome::Fail,
-                    format!("{} violations, e.g. {first}", r.errors),
-                );
+                let mut c = Check::new(n, "bytes", Outcome::Fail, format!("{} violations, e.g. {first}", r.errors));
                 c.expected = "no violation of a MUST".into();
                 c.got = lines.join("\n");
                 c
             }
-            Ok(Ok(r)) if !intact && r.errors == 0 => {
-                Check::new(n, "bytes", Outcome::Fail, "the damage was not found")
-            }
+            Ok(Ok(r)) if !intact && r.errors == 0 => Check::new(n, "bytes", Outcome::Fail, "the damage was not found"),
             Ok(Err(e)) if intact => Check::new(n, "bytes", Outcome::Errored, e.to_string()),
             Err(e) => Check::new(n, "bytes", Outcome::Errored, e.to_string()),
             Ok(_) => Check::pass(n, "bytes"),
         };
-        self.audit = Column {
-            checks: vec![check],
-            spent: start.elapsed(),
-        };
+        self.audit = Column { checks: vec![check], spent: start.elapsed() };
     }
 
     /// Runs a step's statement or damage. `Ok(None)`: there is no table yet. `Err`: the scenario cannot go on.
-    async fn step(
-        &mut self,
-        n: usize,
-        step: &Step,
-        before: Option<&TableState>,
-    ) -> Result<Option<TableState>, Check> {
+    async fn step(&mut self, n: usize, step: &Step, before: Option<&TableState>) -> Result<Option<TableState>, Check> {
         if let Some(d) = &step.damage {
             damage(&self.folder, d).map_err(|e| Check::new(n, "damage", Outcome::Errored, e))?;
         } else {
@@ -338,16 +285,10 @@ impl<'a> Run<'a> {
                 }
                 (Some(r), Answer::Refused(m) | Answer::Error(m)) => {
                     let lower = m.to_lowercase();
-                    let says = r.mentions.is_empty()
-                        || r.mentions.iter().any(|w| lower.contains(&w.to_lowercase()));
+                    let says = r.mentions.is_empty() || r.mentions.iter().any(|w| lower.contains(&w.to_lowercase()));
                     let mut c = Check::pass(n, "refusal");
                     if !says {
-                        c = Check::new(
-                            n,
-                            "refusal",
-                            Outcome::Fail,
-                            format!("refused with an unhelpful message: {m}"),
-                        );
+                        c = Check::new(n, "refusal", Outcome::Fail, format!("refused with an unhelpful message: {m}"));
                         c.expected = format!("a message with one of: {}", r.mentions.join(", "));
                         c.got = m;
                     }
@@ -355,96 +296,58 @@ impl<'a> Run<'a> {
                 }
             }
         }
-        let read = TableState::read(&self.folder)
-            .map_err(|e| Check::new(n, "metadata", Outcome::Errored, e.to_string()))?;
+        let read =
+            TableState::read(&self.folder).map_err(|e| Check::new(n, "metadata", Outcome::Errored, e.to_string()))?;
         if step.refused.is_some() {
-            let same = before.and_then(TableState::snapshot_id)
-                == read.as_ref().and_then(TableState::snapshot_id);
+            let same = before.and_then(TableState::snapshot_id) == read.as_ref().and_then(TableState::snapshot_id);
             self.facts.checks.push(match same {
                 true => Check::pass(n, "table unchanged"),
-                false => Check::new(
-                    n,
-                    "table unchanged",
-                    Outcome::Fail,
-                    "a refused statement changed the table",
-                ),
+                false => Check::new(n, "table unchanged", Outcome::Fail, "a refused statement changed the table"),
             });
         }
         Ok(read)
     }
 
     /// Every reader reads the newest state in its one session, all at once; then answers the step's questions.
-    async fn read_live(
-        &mut self,
-        n: usize,
-        step: &Step,
-        head: &TableRef,
-        want: &Expected,
-        scan: bool,
-    ) {
-        let from = step
-            .changes
-            .as_ref()
-            .and_then(|c| c.after)
-            .and_then(|n| self.snapshots.get(n - 1).copied().flatten());
+    async fn read_live(&mut self, n: usize, step: &Step, head: &TableRef, want: &Expected, scan: bool) {
+        let from =
+            step.changes.as_ref().and_then(|c| c.after).and_then(|n| self.snapshots.get(n - 1).copied().flatten());
         let to = self.snapshots.last().copied().flatten();
         let queries: Vec<String> = step.queries.iter().map(|q| self.fill(&q.sql)).collect();
-        let work = self
-            .drivers
-            .iter_mut()
-            .enumerate()
-            .filter(|(i, _)| self.readers.contains(i))
-            .map(|(i, d)| {
-                let queries = &queries;
-                async move {
-                    let start = Instant::now();
-                    let mut checks = Vec::new();
-                    if scan {
-                        let answer = d.scan(head).await;
-                        checks.push(if step.unreadable {
-                            judge_unreadable(n, answer)
-                        } else {
-                            judge(n, "rows", answer, |rows| compare::state(want, rows))
-                        });
-                    }
-                    for (q, sql) in step.queries.iter().zip(queries) {
-                        let lacks = q
-                            .features
-                            .iter()
-                            .find(|f| !d.hello().capabilities.contains(f));
-                        checks.push(match lacks {
-                            _ if !d.hello().sql => {
-                                Check::new(n, "query", Outcome::Skipped, "the reader takes no SQL")
-                            }
-                            Some(f) => Check::new(
-                                n,
-                                "query",
-                                Outcome::Skipped,
-                                format!("the reader declares no {f}"),
-                            ),
-                            None => judge(n, "query", d.query(sql, head).await, |rows| {
-                                compare::query(q, rows)
-                            }),
-                        });
-                    }
-                    if let Some(c) = &step.changes {
-                        let can = d.hello().capabilities.iter().any(|x| x == "changelog");
-                        checks.push(if can {
-                            judge(n, "changes", d.changes(head, from, to).await, |rows| {
-                                compare::changes(c, &want.columns, rows)
-                            })
-                        } else {
-                            Check::new(
-                                n,
-                                "changes",
-                                Outcome::Skipped,
-                                "the reader declares no changelog",
-                            )
-                        });
-                    }
-                    (i, checks, start.elapsed())
+        let work = self.drivers.iter_mut().enumerate().filter(|(i, _)| self.readers.contains(i)).map(|(i, d)| {
+            let queries = &queries;
+            async move {
+                let start = Instant::now();
+                let mut checks = Vec::new();
+                if scan {
+                    let answer = d.scan(head).await;
+                    checks.push(if step.unreadable {
+                        judge_unreadable(n, answer)
+                    } else {
+                        judge(n, "rows", answer, |rows| compare::state(want, rows))
+                    });
                 }
-            });
+                for (q, sql) in step.queries.iter().zip(queries) {
+                    let lacks = q.features.iter().find(|f| !d.hello().capabilities.contains(f));
+                    checks.push(match lacks {
+                        _ if !d.hello().sql => Check::new(n, "query", Outcome::Skipped, "the reader takes no SQL"),
+                        Some(f) => Check::new(n, "query", Outcome::Skipped, format!("the reader declares no {f}")),
+                        None => judge(n, "query", d.query(sql, head).await, |rows| compare::query(q, rows)),
+                    });
+                }
+                if let Some(c) = &step.changes {
+                    let can = d.hello().capabilities.iter().any(|x| x == "changelog");
+                    checks.push(if can {
+                        judge(n, "changes", d.changes(head, from, to).await, |rows| {
+                            compare::changes(c, &want.columns, rows)
+                        })
+                    } else {
+                        Check::new(n, "changes", Outcome::Skipped, "the reader declares no changelog")
+                    });
+                }
+                (i, checks, start.elapsed())
+            }
+        });
         for (i, checks, spent) in join_all(work).await {
             self.record(i, checks, spent);
         }
@@ -457,38 +360,24 @@ impl<'a> Run<'a> {
         }
         let kept = |s: &State| {
             let id = s.table.snapshot;
-            last.is_some_and(|l| {
-                l.snapshots()
-                    .iter()
-                    .any(|x| x["snapshot-id"].as_i64() == id)
-            })
+            last.is_some_and(|l| l.snapshots().iter().any(|x| x["snapshot-id"].as_i64() == id))
         };
         let order = shuffled(self.states.len(), &self.scenario.id);
-        let states: Vec<&State> = order
-            .into_iter()
-            .map(|i| &self.states[i])
-            .filter(|s| kept(s))
-            .collect();
-        let work = self
-            .drivers
-            .iter_mut()
-            .enumerate()
-            .filter(|(i, _)| self.readers.contains(i))
-            .map(|(i, d)| {
-                let states = &states;
-                async move {
-                    let start = Instant::now();
-                    let mut checks = Vec::new();
-                    let can = d.hello().capabilities.iter().any(|c| c == "time-travel");
-                    for s in states.iter().filter(|_| can) {
-                        let answer = d.scan(&s.table).await;
-                        checks.push(judge(s.step, "rows at its snapshot", answer, |rows| {
-                            compare::state(&s.expected, rows)
-                        }));
-                    }
-                    (i, checks, start.elapsed())
+        let states: Vec<&State> = order.into_iter().map(|i| &self.states[i]).filter(|s| kept(s)).collect();
+        let work = self.drivers.iter_mut().enumerate().filter(|(i, _)| self.readers.contains(i)).map(|(i, d)| {
+            let states = &states;
+            async move {
+                let start = Instant::now();
+                let mut checks = Vec::new();
+                let can = d.hello().capabilities.iter().any(|c| c == "time-travel");
+                for s in states.iter().filter(|_| can) {
+                    let answer = d.scan(&s.table).await;
+                    checks
+                        .push(judge(s.step, "rows at its snapshot", answer, |rows| compare::state(&s.expected, rows)));
                 }
-            });
+                (i, checks, start.elapsed())
+            }
+        });
         let results = join_all(work).await;
         for (i, checks, spent) in results {
             self.record(i, checks, spent);
@@ -505,10 +394,7 @@ impl<'a> Run<'a> {
     /// Folds what was checked into cells. A writer's refusal shows in all its cells; it is accepted when the writer does
     /// not declare what the scenario needs. A reader's is accepted when the reader does not.
     fn cells(self, with_facts: bool) -> Vec<Cell> {
-        let (id, writer) = (
-            &self.scenario.id,
-            self.drivers[self.writer].name().to_string(),
-        );
+        let (id, writer) = (&self.scenario.id, self.drivers[self.writer].name().to_string());
         let lacks = |d: &dyn Driver, writer_only: bool| {
             self.scenario
                 .features
@@ -521,15 +407,14 @@ impl<'a> Run<'a> {
         let mut out = Vec::new();
         let mut facts = self.facts.checks;
         facts.extend(self.stopped.clone());
-        let mut fold =
-            |reader: &str, checks: Vec<Check>, spent: Duration, lacks: Option<String>| {
-                let mut cell = Cell::of(id, &writer, reader, checks, spent.as_millis() as u64);
-                if let (Outcome::Refused, Some(f)) = (cell.outcome, lacks) {
-                    cell.accepted = true;
-                    cell.reason = format!("{} (it declares no {f})", cell.reason);
-                }
-                out.push(cell);
-            };
+        let mut fold = |reader: &str, checks: Vec<Check>, spent: Duration, lacks: Option<String>| {
+            let mut cell = Cell::of(id, &writer, reader, checks, spent.as_millis() as u64);
+            if let (Outcome::Refused, Some(f)) = (cell.outcome, lacks) {
+                cell.accepted = true;
+                cell.reason = format!("{} (it declares no {f})", cell.reason);
+            }
+            out.push(cell);
+        };
         if with_facts {
             fold(FACTS, facts, self.facts.spent, writer_lacks.clone());
             let mut audit = self.audit;
@@ -601,9 +486,8 @@ fn judge_unreadable(n: usize, answer: Answer<crate::value::Rows>) -> Check {
 
 /// A permutation of `0..n` that depends only on `seed`.
 fn shuffled(n: usize, seed: &str) -> Vec<usize> {
-    let mut state = seed.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| {
-        (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3)
-    }) | 1;
+    let mut state =
+        seed.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3)) | 1;
     let mut order: Vec<usize> = (0..n).collect();
     for i in (1..n).rev() {
         state ^= state << 13;
@@ -616,19 +500,13 @@ fn shuffled(n: usize, seed: &str) -> Vec<usize> {
 
 /// Changes bytes of the newest file with the given ending below the table's folder.
 fn damage(folder: &Path, d: &Damage) -> Result<(), String> {
-    let state = TableState::read(folder)
-        .map_err(|e| e.to_string())?
-        .ok_or("no table to damage")?;
+    let state = TableState::read(folder).map_err(|e| e.to_string())?.ok_or("no table to damage")?;
     let ending = format!(".{}", d.newest);
     let newest = state
         .files
         .keys()
         .filter(|p| p.ends_with(&ending))
-        .max_by_key(|p| {
-            std::fs::metadata(folder.join(p))
-                .and_then(|m| m.modified())
-                .ok()
-        })
+        .max_by_key(|p| std::fs::metadata(folder.join(p)).and_then(|m| m.modified()).ok())
         .ok_or_else(|| format!("the table has no {ending} file"))?;
     let path = folder.join(newest);
     let io = |e: std::io::Error| format!("{}: {e}", path.display());
@@ -643,18 +521,10 @@ fn damage(folder: &Path, d: &Damage) -> Result<(), String> {
     if let Some(n) = d.truncate {
         bytes.truncate(n as usize);
     } else {
-        let at = if d.at < 0 {
-            bytes.len() as i64 + d.at
-        } else {
-            d.at
-        };
+        let at = if d.at < 0 { bytes.len() as i64 + d.at } else { d.at };
         let byte = usize::try_from(at).ok().and_then(|i| bytes.get_mut(i));
-        let byte = byte.ok_or_else(|| {
-            format!(
-                "offset {} is outside the {} bytes of {newest}",
-                d.at, state.files[newest]
-            )
-        })?;
+        let byte =
+            byte.ok_or_else(|| format!("offset {} is outside the {} bytes of {newest}", d.at, state.files[newest]))?;
         *byte ^= d.xor;
     }
     std::fs::write(&path, bytes).map_err(io)

@@ -6,11 +6,7 @@ use crate::matrix::result::Results;
 /// An SVG of two fields, `floe conformance` and the share.
 pub fn svg(r: &Results) -> String {
     let t = Tally::of(r.cells.iter());
-    let share = if t.ran() == 0 {
-        "not run".to_string()
-    } else {
-        format!("{}/{} pass", t.pass, t.ran())
-    };
+    let share = if t.ran() == 0 { "not run".to_string() } else { format!("{}/{} pass", t.pass, t.ran()) };
     let colour = if t.ran() == 0 {
         "#6b7280"
     } else if r.green() {

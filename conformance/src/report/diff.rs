@@ -14,27 +14,13 @@ pub fn text(a: &Results, b: &Results) -> String {
         match before {
             None => _ = writeln!(out, "engine {} is new", e.name),
             Some(o) if o.version != e.version && o.skipped.is_empty() && e.skipped.is_empty() => {
-                _ = writeln!(
-                    out,
-                    "engine {}: version {} became {}",
-                    e.name, o.version, e.version
-                );
+                _ = writeln!(out, "engine {}: version {} became {}", e.name, o.version, e.version);
             }
             Some(o) if o.skipped.is_empty() != e.skipped.is_empty() => {
                 let state = |s: &str| {
-                    if s.is_empty() {
-                        "ran".to_string()
-                    } else {
-                        format!("was skipped ({s})")
-                    }
+                    if s.is_empty() { "ran".to_string() } else { format!("was skipped ({s})") }
                 };
-                _ = writeln!(
-                    out,
-                    "engine {}: {} and now {}",
-                    e.name,
-                    state(&o.skipped),
-                    state(&e.skipped)
-                );
+                _ = writeln!(out, "engine {}: {} and now {}", e.name, state(&o.skipped), state(&e.skipped));
             }
             Some(_) => {}
         }

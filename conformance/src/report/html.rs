@@ -15,11 +15,7 @@ const CLAUSES: &str = include_str!("../../clauses.tsv");
 
 /// What a clause says, by id.
 pub fn clauses() -> BTreeMap<&'static str, &'static str> {
-    CLAUSES
-        .lines()
-        .filter(|l| !l.starts_with('#'))
-        .filter_map(|l| l.split_once('\t'))
-        .collect()
+    CLAUSES.lines().filter(|l| !l.starts_with('#')).filter_map(|l| l.split_once('\t')).collect()
 }
 
 /// The page; the error is a fault of the template.
@@ -52,9 +48,10 @@ pub fn page(r: &Results) -> Result<String, String> {
         .collect();
     let t = Tally::of(r.cells.iter());
     let mut env = Environment::new();
-    env.add_template("page.html", PAGE)
-        .map_err(|e| e.to_string())?;
+    env.add_template("page.html", PAGE).map_err(|e| e.to_string())?;
     env.get_template("page.html")
-        .and_then(|p| p.render(context! { data => text, script => SCRIPT, readers, grid, passed => t.pass, ran => t.ran() }))
+        .and_then(|p| {
+            p.render(context! { data => text, script => SCRIPT, readers, grid, passed => t.pass, ran => t.ran() })
+        })
         .map_err(|e| e.to_string())
 }

@@ -10,18 +10,9 @@ pub fn text(r: &Results) -> String {
     let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n");
     for w in axis(r, |c| &c.writer) {
         let cells: Vec<_> = r.cells.iter().filter(|c| c.writer == w).collect();
-        let failures = cells
-            .iter()
-            .filter(|c| !c.accepted && c.outcome != Outcome::Errored)
-            .count();
-        let errors = cells
-            .iter()
-            .filter(|c| !c.accepted && c.outcome == Outcome::Errored)
-            .count();
-        let skipped = cells
-            .iter()
-            .filter(|c| c.outcome == Outcome::Skipped)
-            .count();
+        let failures = cells.iter().filter(|c| !c.accepted && c.outcome != Outcome::Errored).count();
+        let errors = cells.iter().filter(|c| !c.accepted && c.outcome == Outcome::Errored).count();
+        let skipped = cells.iter().filter(|c| c.outcome == Outcome::Skipped).count();
         let _ = writeln!(
             out,
             "  <testsuite name=\"written by {}\" tests=\"{}\" failures=\"{failures}\" errors=\"{errors}\" skipped=\"{skipped}\">",
@@ -47,17 +38,8 @@ pub fn text(r: &Results) -> String {
             match element {
                 None => out.push_str("/>\n"),
                 Some("system-out") => {
-                    let why = if c.known.is_empty() {
-                        &c.reason
-                    } else {
-                        &c.known
-                    };
-                    let _ = writeln!(
-                        out,
-                        "><system-out>{}: {}</system-out></testcase>",
-                        c.outcome.word(),
-                        escape(why)
-                    );
+                    let why = if c.known.is_empty() { &c.reason } else { &c.known };
+                    let _ = writeln!(out, "><system-out>{}: {}</system-out></testcase>", c.outcome.word(), escape(why));
                 }
                 Some(e) => {
                     let _ = writeln!(out, "><{e} message=\"{}\"/></testcase>", escape(&c.reason));

@@ -22,22 +22,14 @@ pub fn text(r: &Results) -> String {
         t.bad
     );
     let (writers, readers) = (axis(r, |c| &c.writer), axis(r, |c| &c.reader));
-    let _ = writeln!(
-        out,
-        "## Who reads whom (passed / ran)\n\n| writer \\ reader | {} |",
-        readers.join(" | ")
-    );
+    let _ = writeln!(out, "## Who reads whom (passed / ran)\n\n| writer \\ reader | {} |", readers.join(" | "));
     let _ = writeln!(out, "|---|{}", "---|".repeat(readers.len()));
     for w in &writers {
         let cells: Vec<String> = readers
             .iter()
             .map(|n| {
                 let t = Tally::of(r.cells.iter().filter(|c| c.writer == *w && c.reader == *n));
-                if t.ran() == 0 {
-                    "–".into()
-                } else {
-                    format!("{}/{}", t.pass, t.ran())
-                }
+                if t.ran() == 0 { "–".into() } else { format!("{}/{}", t.pass, t.ran()) }
             })
             .collect();
         let _ = writeln!(out, "| {w} | {} |", cells.join(" | "));
@@ -49,50 +41,22 @@ pub fn text(r: &Results) -> String {
         } else {
             format!("skipped: {}; `{}`", cell(&e.skipped), e.command)
         };
-        let _ = writeln!(
-            out,
-            "| {} | {} | {} | {state} |",
-            cell(&e.title),
-            e.version,
-            e.iceberg
-        );
+        let _ = writeln!(out, "| {} | {} | {} | {state} |", cell(&e.title), e.version, e.iceberg);
     }
-    let open: Vec<_> = r
-        .cells
-        .iter()
-        .filter(|c| !matches!(c.outcome, Outcome::Pass | Outcome::Skipped))
-        .collect();
+    let open: Vec<_> = r.cells.iter().filter(|c| !matches!(c.outcome, Outcome::Pass | Outcome::Skipped)).collect();
     if !open.is_empty() {
-        out.push_str("\n## What did not pass\n\n| scenario | writer | reader | verdict | why |\n|---|---|---|---|---|\n");
+        out.push_str(
+            "\n## What did not pass\n\n| scenario | writer | reader | verdict | why |\n|---|---|---|---|---|\n",
+        );
         for c in open {
-            let why = if c.known.is_empty() {
-                &c.reason
-            } else {
-                &c.known
-            };
-            let _ = writeln!(
-                out,
-                "| {} | {} | {} | {} | {} |",
-                c.scenario,
-                c.writer,
-                c.reader,
-                verdict(c),
-                cell(why)
-            );
+            let why = if c.known.is_empty() { &c.reason } else { &c.known };
+            let _ = writeln!(out, "| {} | {} | {} | {} | {} |", c.scenario, c.writer, c.reader, verdict(c), cell(why));
         }
     }
     out.push_str("\n## Scenarios\n\n| scenario | what must hold | clauses | passed / ran |\n|---|---|---|---|\n");
     for s in &r.scenarios {
         let t = Tally::of(r.cells.iter().filter(|c| c.scenario == s.id));
-        let _ = writeln!(
-            out,
-            "| {} | {} | {} | {}/{} |",
-            s.id,
-            cell(&s.title),
-            s.clauses.join(", "),
-            t.pass,
-            t.ran()
-        );
+        let _ = writeln!(out, "| {} | {} | {} | {}/{} |", s.id, cell(&s.title), s.clauses.join(", "), t.pass, t.ran());
     }
     out
 }

@@ -32,14 +32,9 @@ pub fn write_pages(results: &Results, dir: &Path) -> std::io::Result<()> {
 
 /// Reads a result file.
 pub fn read(path: &Path) -> Result<Results, String> {
-    let path = if path.is_dir() {
-        path.join("results.json")
-    } else {
-        path.to_path_buf()
-    };
+    let path = if path.is_dir() { path.join("results.json") } else { path.to_path_buf() };
     let text = std::fs::read(&path).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
-    let r: Results = serde_json::from_slice(&text)
-        .map_err(|e| format!("{} is no result file: {e}", path.display()))?;
+    let r: Results = serde_json::from_slice(&text).map_err(|e| format!("{} is no result file: {e}", path.display()))?;
     Ok(r)
 }
 
@@ -60,13 +55,7 @@ pub(crate) fn axis(results: &Results, pick: impl Fn(&Cell) -> &str) -> Vec<Strin
             names.push(pick(c).to_string());
         }
     }
-    let place = |n: &String| {
-        results
-            .engines
-            .iter()
-            .position(|e| e.name == *n)
-            .map_or(0, |i| i + 1)
-    };
+    let place = |n: &String| results.engines.iter().position(|e| e.name == *n).map_or(0, |i| i + 1);
     names.sort_by_key(place);
     names
 }

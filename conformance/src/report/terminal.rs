@@ -10,12 +10,7 @@ pub fn text(r: &Results) -> String {
     let mut out = String::new();
     let (writers, readers) = (axis(r, |c| &c.writer), axis(r, |c| &c.reader));
     let corner = "writer \\ reader";
-    let first = writers
-        .iter()
-        .map(String::len)
-        .max()
-        .unwrap_or(0)
-        .max(corner.len());
+    let first = writers.iter().map(String::len).max().unwrap_or(0).max(corner.len());
     let width = readers.iter().map(String::len).max().unwrap_or(0).max(7);
     let _ = write!(out, "{corner:first$}");
     for n in &readers {
@@ -33,19 +28,12 @@ pub fn text(r: &Results) -> String {
             } else {
                 ""
             };
-            let cell = if t.ran() == 0 {
-                "-".into()
-            } else {
-                format!("{}/{}{mark}", t.pass, t.ran())
-            };
+            let cell = if t.ran() == 0 { "-".into() } else { format!("{}/{}{mark}", t.pass, t.ran()) };
             let _ = write!(out, "  {cell:>width$}");
         }
         out.push('\n');
     }
-    let _ = writeln!(
-        out,
-        "passed/ran; ! has failures, ~ has refusals as declared or known deviations, - nothing ran"
-    );
+    let _ = writeln!(out, "passed/ran; ! has failures, ~ has refusals as declared or known deviations, - nothing ran");
     let bad: Vec<_> = r.cells.iter().filter(|c| !c.accepted).collect();
     if !bad.is_empty() {
         let _ = writeln!(out, "\nnot accepted ({}):", bad.len());
@@ -61,48 +49,24 @@ pub fn text(r: &Results) -> String {
             );
         }
     }
-    let known: Vec<_> = r
-        .cells
-        .iter()
-        .filter(|c| c.accepted && !matches!(c.outcome, Outcome::Pass | Outcome::Skipped))
-        .collect();
+    let known: Vec<_> =
+        r.cells.iter().filter(|c| c.accepted && !matches!(c.outcome, Outcome::Pass | Outcome::Skipped)).collect();
     if !known.is_empty() {
         let _ = writeln!(out, "\naccepted without passing ({}):", known.len());
         for c in &known {
-            let why = if c.known.is_empty() {
-                &c.reason
-            } else {
-                &c.known
-            };
-            let _ = writeln!(
-                out,
-                "  {} {} -> {}: {}: {}",
-                c.scenario,
-                c.writer,
-                c.reader,
-                verdict(c),
-                clip(why, 200)
-            );
+            let why = if c.known.is_empty() { &c.reason } else { &c.known };
+            let _ = writeln!(out, "  {} {} -> {}: {}: {}", c.scenario, c.writer, c.reader, verdict(c), clip(why, 200));
         }
     }
     let missing: Vec<_> = r.engines.iter().filter(|e| !e.skipped.is_empty()).collect();
     if !missing.is_empty() {
         out.push_str("\nskipped engines:\n");
         for e in missing {
-            let _ = writeln!(
-                out,
-                "  {}: {}; to run it: {}",
-                e.name,
-                clip(&e.skipped, 300),
-                e.command
-            );
+            let _ = writeln!(out, "  {}: {}; to run it: {}", e.name, clip(&e.skipped, 300), e.command);
         }
     }
     for d in &r.stale_deviations {
-        let _ = writeln!(
-            out,
-            "\nknown deviation no longer seen, remove its entry: {d}"
-        );
+        let _ = writeln!(out, "\nknown deviation no longer seen, remove its entry: {d}");
     }
     let t = Tally::of(r.cells.iter());
     let _ = writeln!(
@@ -122,9 +86,5 @@ pub fn text(r: &Results) -> String {
 /// At most `n` characters, on one line.
 pub(crate) fn clip(s: &str, n: usize) -> String {
     let one: String = s.split_whitespace().collect::<Vec<_>>().join(" ");
-    if one.chars().count() <= n {
-        one
-    } else {
-        format!("{}…", one.chars().take(n).collect::<String>())
-    }
+    if one.chars().count() <= n { one } else { format!("{}…", one.chars().take(n).collect::<String>()) }
 }

@@ -7,21 +7,11 @@ fn run() -> Results {
     let cells = vec![
         Cell::of("dv/a", "floe", "metadata", check(Outcome::Pass, ""), 1),
         Cell::of("dv/a", "floe", "floe", check(Outcome::Pass, ""), 1),
-        Cell::of(
-            "dv/a",
-            "floe",
-            "x",
-            check(Outcome::Fail, "1 row too many, e.g. (5, 'a<b')"),
-            1,
-        ),
+        Cell::of("dv/a", "floe", "x", check(Outcome::Fail, "1 row too many, e.g. (5, 'a<b')"), 1),
         Cell::of("dv/b", "floe", "x", check(Outcome::Skipped, "no way"), 1),
     ];
-    let engine = |name: &str| EngineRow {
-        name: name.into(),
-        title: name.into(),
-        version: "1".into(),
-        ..EngineRow::default()
-    };
+    let engine =
+        |name: &str| EngineRow { name: name.into(), title: name.into(), version: "1".into(), ..EngineRow::default() };
     Results {
         schema: 1,
         floe: "0".into(),
@@ -42,24 +32,15 @@ fn verdicts_read_back_and_a_changed_one_is_named() {
     assert_eq!(reviewed, verdicts::of(&r));
     let mut better = r.clone();
     better.cells[2] = Cell::of("dv/a", "floe", "x", vec![Check::pass(2, "rows")], 1);
-    assert_eq!(
-        verdicts::changes(&reviewed, &verdicts::of(&better)),
-        ["dv/a floe -> x: fail became pass"]
-    );
-    assert_eq!(
-        diff::text(&r, &better),
-        "dv/a floe -> x: fail became pass\n"
-    );
+    assert_eq!(verdicts::changes(&reviewed, &verdicts::of(&better)), ["dv/a floe -> x: fail became pass"]);
+    assert_eq!(diff::text(&r, &better), "dv/a floe -> x: fail became pass\n");
     assert_eq!(diff::text(&r, &r), "");
 }
 
 #[test]
 fn accepting_keeps_the_verdicts_of_what_did_not_run() {
     let mut reviewed = verdicts::of(&run());
-    reviewed.insert(
-        ("dv/z".into(), "trino".into(), "floe".into()),
-        "pass".into(),
-    );
+    reviewed.insert(("dv/z".into(), "trino".into(), "floe".into()), "pass".into());
     let text = verdicts::accept(&reviewed, &run());
     assert!(text.contains("dv/z\n  trino: floe pass"), "{text}");
 }
@@ -77,19 +58,13 @@ fn the_worst_check_decides_and_its_step_is_named() {
         ],
         0,
     );
-    assert_eq!(
-        (c.outcome, c.reason.as_str(), c.accepted),
-        (Outcome::Fail, "step 2, rows: early", false)
-    );
+    assert_eq!((c.outcome, c.reason.as_str(), c.accepted), (Outcome::Fail, "step 2, rows: early", false));
 }
 
 #[test]
 fn junit_escapes_and_counts() {
     let x = junit::text(&run());
-    assert!(
-        x.contains("tests=\"4\" failures=\"1\" errors=\"0\" skipped=\"1\""),
-        "{x}"
-    );
+    assert!(x.contains("tests=\"4\" failures=\"1\" errors=\"0\" skipped=\"1\""), "{x}");
     assert!(x.contains("a&lt;b"), "{x}");
 }
 

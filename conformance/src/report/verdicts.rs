@@ -16,15 +16,7 @@ pub fn text(r: &Results) -> String {
 
 /// Verdicts of a run.
 pub fn of(r: &Results) -> BTreeMap<Key, String> {
-    r.cells
-        .iter()
-        .map(|c| {
-            (
-                (c.scenario.clone(), c.writer.clone(), c.reader.clone()),
-                verdict(c),
-            )
-        })
-        .collect()
+    r.cells.iter().map(|c| ((c.scenario.clone(), c.writer.clone(), c.reader.clone()), verdict(c))).collect()
 }
 
 /// Verdicts in the file's form, engines in the order of the run where it knows them.
@@ -33,12 +25,7 @@ fn render(r: &Results, all: &BTreeMap<Key, String>) -> String {
     let place = |n: &str| order.iter().position(|o| o == n).unwrap_or(usize::MAX);
     let mut lines: BTreeMap<&str, BTreeMap<&str, Vec<(&str, &str)>>> = BTreeMap::new();
     for ((s, w, reader), v) in all {
-        lines
-            .entry(s)
-            .or_default()
-            .entry(w)
-            .or_default()
-            .push((reader, v));
+        lines.entry(s).or_default().entry(w).or_default().push((reader, v));
     }
     let mut out = String::from(
         "# Verdicts of `cargo floe conformance`, reviewed; `cargo floe conformance --accept` rewrites them.\n",
@@ -65,17 +52,11 @@ pub fn parse(text: &str) -> Result<BTreeMap<Key, String>, String> {
             scenario = line.trim().to_string();
             continue;
         };
-        let (writer, cells) = rest
-            .split_once(": ")
-            .ok_or_else(|| format!("line {}: no \"writer: \" in {line:?}", i + 1))?;
+        let (writer, cells) =
+            rest.split_once(": ").ok_or_else(|| format!("line {}: no \"writer: \" in {line:?}", i + 1))?;
         for cell in cells.split(" · ") {
-            let (reader, v) = cell
-                .split_once(' ')
-                .ok_or_else(|| format!("line {}: no verdict in {cell:?}", i + 1))?;
-            out.insert(
-                (scenario.clone(), writer.to_string(), reader.to_string()),
-                v.to_string(),
-            );
+            let (reader, v) = cell.split_once(' ').ok_or_else(|| format!("line {}: no verdict in {cell:?}", i + 1))?;
+            out.insert((scenario.clone(), writer.to_string(), reader.to_string()), v.to_string());
         }
     }
     Ok(out)

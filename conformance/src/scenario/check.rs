@@ -7,25 +7,13 @@ use crate::facts::CHANGE_COUNTERS;
 pub(super) fn check(s: &Scenario) -> Result<(), (Option<usize>, String)> {
     let whole = |m: String| Err((None, m));
     let Some((area, slug)) = s.id.split_once('/') else {
-        return whole(format!(
-            "a scenario lies in a folder of its area: {}",
-            AREAS.join(", ")
-        ));
+        return whole(format!("a scenario lies in a folder of its area: {}", AREAS.join(", ")));
     };
     if !AREAS.contains(&area) {
-        return whole(format!(
-            "unknown area {area:?}; allowed: {}",
-            AREAS.join(", ")
-        ));
+        return whole(format!("unknown area {area:?}; allowed: {}", AREAS.join(", ")));
     }
-    if slug.is_empty()
-        || !slug
-            .chars()
-            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
-    {
-        return whole(format!(
-            "a file name is lower-case letters, digits and '-'; found {slug:?}"
-        ));
+    if slug.is_empty() || !slug.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-') {
+        return whole(format!("a file name is lower-case letters, digits and '-'; found {slug:?}"));
     }
     if s.title.trim().is_empty() || s.clauses.is_empty() || s.steps.is_empty() {
         return whole("title, clauses and at least one step are required".into());
@@ -34,14 +22,11 @@ pub(super) fn check(s: &Scenario) -> Result<(), (Option<usize>, String)> {
         let ok = c.split_once('-').is_some_and(|(family, n)| {
             !family.is_empty()
                 && family.chars().all(|c| c.is_ascii_uppercase())
-                && n.chars()
-                    .all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '-')
+                && n.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '-')
                 && n.ends_with(|c: char| c.is_ascii_digit())
         });
         if !ok {
-            return whole(format!(
-                "a clause id looks like DV-21 or META-F03; found {c:?}"
-            ));
+            return whole(format!("a clause id looks like DV-21 or META-F03; found {c:?}"));
         }
     }
     features(&s.features).map_err(|m| (None, m))?;
@@ -61,9 +46,7 @@ pub(super) fn check(s: &Scenario) -> Result<(), (Option<usize>, String)> {
         }
         if let Some(facts) = &step.snapshot {
             let known = |k: &String| {
-                CHANGE_COUNTERS.contains(&k.as_str())
-                    || k.starts_with("total-")
-                    || k.ends_with("-files-size")
+                CHANGE_COUNTERS.contains(&k.as_str()) || k.starts_with("total-") || k.ends_with("-files-size")
             };
             if let Some(k) = facts.summary.keys().find(|k| !known(k)) {
                 return fault(format!(
@@ -74,17 +57,13 @@ pub(super) fn check(s: &Scenario) -> Result<(), (Option<usize>, String)> {
             if let Some(op) = &facts.operation
                 && !["append", "overwrite", "delete", "replace"].contains(&op.as_str())
             {
-                return fault(format!(
-                    "operation {op:?} is none of append, overwrite, delete, replace"
-                ));
+                return fault(format!("operation {op:?} is none of append, overwrite, delete, replace"));
             }
         }
         if let Some(after) = step.changes.as_ref().and_then(|c| c.after)
             && (after == 0 || after > i)
         {
-            return fault(format!(
-                "changes after step {after}: it must come before this one"
-            ));
+            return fault(format!("changes after step {after}: it must come before this one"));
         }
         for q in &step.queries {
             features(&q.features).map_err(|m| (Some(i + 1), m))?;
@@ -97,25 +76,16 @@ pub(super) fn check(s: &Scenario) -> Result<(), (Option<usize>, String)> {
         }
     }
     model::expected_states(s).map(|_| ()).map_err(|m| {
-        let step = m
-            .strip_prefix("step ")
-            .and_then(|r| r.split(':').next())
-            .and_then(|n| n.parse().ok());
+        let step = m.strip_prefix("step ").and_then(|r| r.split(':').next()).and_then(|n| n.parse().ok());
         (step, m)
     })
 }
 
 fn features(list: &[String]) -> Result<(), String> {
-    match list
-        .iter()
-        .find(|f| !CAPABILITIES.iter().any(|(c, _)| c == f))
-    {
+    match list.iter().find(|f| !CAPABILITIES.iter().any(|(c, _)| c == f)) {
         Some(f) => {
             let all: Vec<_> = CAPABILITIES.iter().map(|c| c.0).collect();
-            Err(format!(
-                "unknown feature {f:?}; allowed: {}",
-                all.join(", ")
-            ))
+            Err(format!("unknown feature {f:?}; allowed: {}", all.join(", ")))
         }
         None => Ok(()),
     }

@@ -21,16 +21,12 @@ struct Span {
 impl Keys {
     /// All keys.
     pub fn iter(&self) -> impl Iterator<Item = i64> + '_ {
-        self.spans
-            .iter()
-            .flat_map(|s| (s.from..s.to).step_by(s.step as usize))
+        self.spans.iter().flat_map(|s| (s.from..s.to).step_by(s.step as usize))
     }
 
     /// Whether `key` is one of them.
     pub fn contains(&self, key: i64) -> bool {
-        self.spans
-            .iter()
-            .any(|s| key >= s.from && key < s.to && (key - s.from) % s.step == 0)
+        self.spans.iter().any(|s| key >= s.from && key < s.to && (key - s.from) % s.step == 0)
     }
 }
 
@@ -54,28 +50,15 @@ impl Serialize for Keys {
 
 fn span(v: &toml::Value) -> Result<Span, String> {
     match v {
-        toml::Value::Integer(i) => Ok(Span {
-            from: *i,
-            to: i + 1,
-            step: 1,
-        }),
+        toml::Value::Integer(i) => Ok(Span { from: *i, to: i + 1, step: 1 }),
         toml::Value::String(s) => {
-            let bad = || {
-                format!(
-                    "keys are an integer, \"a..b\", \"a..=b\", or either with \" step n\"; found {s:?}"
-                )
-            };
-            let (range, step) = s
-                .split_once(" step ")
-                .map_or((s.as_str(), Some(1)), |(r, n)| (r, n.trim().parse().ok()));
+            let bad = || format!("keys are an integer, \"a..b\", \"a..=b\", or either with \" step n\"; found {s:?}");
+            let (range, step) =
+                s.split_once(" step ").map_or((s.as_str(), Some(1)), |(r, n)| (r, n.trim().parse().ok()));
             let (from, to) = range.split_once("..").ok_or_else(bad)?;
             let (to, last) = to.strip_prefix('=').map_or((to, 0), |t| (t, 1));
             match (from.trim().parse::<i64>(), to.trim().parse::<i64>(), step) {
-                (Ok(from), Ok(to), Some(step)) if step > 0 => Ok(Span {
-                    from,
-                    to: to + last,
-                    step,
-                }),
+                (Ok(from), Ok(to), Some(step)) if step > 0 => Ok(Span { from, to: to + last, step }),
                 _ => Err(bad()),
             }
         }

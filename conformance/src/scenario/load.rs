@@ -20,11 +20,7 @@ pub struct ScenarioError {
 pub fn find_root() -> Option<PathBuf> {
     let here = std::env::current_dir().ok()?;
     let mut places: Vec<PathBuf> = here.ancestors().map(|p| p.join("scenarios")).collect();
-    places.extend(
-        Path::new(env!("CARGO_MANIFEST_DIR"))
-            .parent()
-            .map(|p| p.join("scenarios")),
-    );
+    places.extend(Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(|p| p.join("scenarios")));
     places.into_iter().find(|p| p.is_dir())
 }
 
@@ -41,11 +37,7 @@ pub fn load_all(root: &Path, glob: &str) -> Result<Vec<Scenario>, Vec<ScenarioEr
             Err(e) => faults.push(e),
         }
     }
-    if faults.is_empty() {
-        Ok(out)
-    } else {
-        Err(faults)
-    }
+    if faults.is_empty() { Ok(out) } else { Err(faults) }
 }
 
 fn collect(dir: &Path, out: &mut Vec<PathBuf>) {
@@ -61,12 +53,7 @@ fn collect(dir: &Path, out: &mut Vec<PathBuf>) {
 
 /// One file; its id is its path below `root` without the ending.
 pub fn load_file(root: &Path, path: &Path) -> Result<Scenario, ScenarioError> {
-    let id = path
-        .strip_prefix(root)
-        .unwrap_or(path)
-        .with_extension("")
-        .to_string_lossy()
-        .replace('\\', "/");
+    let id = path.strip_prefix(root).unwrap_or(path).with_extension("").to_string_lossy().replace('\\', "/");
     let text = std::fs::read_to_string(path).map_err(|e| ScenarioError {
         file: path.display().to_string(),
         line: 1,
@@ -77,23 +64,13 @@ pub fn load_file(root: &Path, path: &Path) -> Result<Scenario, ScenarioError> {
 
 /// Parses and checks the text of a scenario.
 pub fn parse(id: &str, file: &str, text: &str) -> Result<Scenario, ScenarioError> {
-    let fault = |line, message| ScenarioError {
-        file: file.into(),
-        line,
-        message,
-    };
+    let fault = |line, message| ScenarioError { file: file.into(), line, message };
     let mut s: Scenario = toml::from_str(text).map_err(|e| {
         let at = e.span().map_or(0, |s| s.start);
-        fault(
-            text[..at.min(text.len())].matches('\n').count() + 1,
-            e.message().to_string(),
-        )
+        fault(text[..at.min(text.len())].matches('\n').count() + 1, e.message().to_string())
     })?;
     if !s.id.is_empty() {
-        return Err(fault(
-            1,
-            "a scenario's id is its file's place; remove `id`".into(),
-        ));
+        return Err(fault(1, "a scenario's id is its file's place; remove `id`".into()));
     }
     s.id = id.into();
     check::check(&s).map_err(|(step, message)| fault(line_of_step(text, step), message))?;
@@ -103,10 +80,7 @@ pub fn parse(id: &str, file: &str, text: &str) -> Result<Scenario, ScenarioError
 /// Line of the n-th `[[step]]` (from 1), or 1.
 fn line_of_step(text: &str, step: Option<usize>) -> usize {
     let Some(n) = step else { return 1 };
-    let mut lines = text
-        .lines()
-        .enumerate()
-        .filter(|(_, l)| l.trim() == "[[step]]");
+    let mut lines = text.lines().enumerate().filter(|(_, l)| l.trim() == "[[step]]");
     lines.nth(n - 1).map_or(1, |(i, _)| i + 1)
 }
 

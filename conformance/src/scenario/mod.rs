@@ -28,15 +28,9 @@ pub const CAPABILITIES: &[(&str, &str)] = &[
     ("upgrade", "upgrades a table from version 2 to 3"),
     ("lineage", "row ids and last-updated sequence numbers"),
     ("time-travel", "reads a table at a snapshot"),
-    (
-        "schema-evolution",
-        "adds, drops, renames and widens columns",
-    ),
+    ("schema-evolution", "adds, drops, renames and widens columns"),
     ("partition-evolution", "changes a table's partition spec"),
-    (
-        "metadata-tables",
-        "snapshots, files and the other metadata tables",
-    ),
+    ("metadata-tables", "snapshots, files and the other metadata tables"),
     ("procedures", "system procedures for maintenance"),
     ("branches", "branches and tags"),
     ("changelog", "reads the changes between two snapshots"),
@@ -215,13 +209,7 @@ pub struct SnapshotFacts {
 
 impl Default for SnapshotFacts {
     fn default() -> Self {
-        Self {
-            operation: None,
-            summary: BTreeMap::new(),
-            exact: true,
-            first_row_id: None,
-            added_rows: None,
-        }
+        Self { operation: None, summary: BTreeMap::new(), exact: true, first_row_id: None, added_rows: None }
     }
 }
 

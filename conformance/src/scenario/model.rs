@@ -18,11 +18,7 @@ pub struct Expected {
 
 /// Expected state after each step; the error names the step (from 1) and what is wrong with its expectation.
 pub fn expected_states(s: &Scenario) -> Result<Vec<Expected>, String> {
-    let mut now = Expected {
-        columns: parse_columns(&s.columns)?,
-        rows: Vec::new(),
-        digest: String::new(),
-    };
+    let mut now = Expected { columns: parse_columns(&s.columns)?, rows: Vec::new(), digest: String::new() };
     let mut out: Vec<Expected> = Vec::with_capacity(s.steps.len());
     for (i, step) in s.steps.iter().enumerate() {
         now = advance(now, step).map_err(|e| format!("step {}: {e}", i + 1))?;
@@ -38,10 +34,8 @@ pub(crate) fn parse_columns(texts: &[String]) -> Result<Vec<Column>, String> {
     texts
         .iter()
         .map(|t| {
-            let (name, ty) = t
-                .trim()
-                .split_once(' ')
-                .ok_or_else(|| format!("a column is \"name type\", found {t:?}"))?;
+            let (name, ty) =
+                t.trim().split_once(' ').ok_or_else(|| format!("a column is \"name type\", found {t:?}"))?;
             let ty: String = ty.split_whitespace().collect();
             Ok(Column(name.into(), ty))
         })
@@ -54,26 +48,16 @@ fn advance(mut now: Expected, step: &Step) -> Result<Expected, String> {
     }
     if let Some(texts) = &step.columns {
         let columns = parse_columns(texts)?;
-        let from: Vec<Option<usize>> = columns
-            .iter()
-            .map(|c| now.columns.iter().position(|o| o.0 == c.0))
-            .collect();
+        let from: Vec<Option<usize>> = columns.iter().map(|c| now.columns.iter().position(|o| o.0 == c.0)).collect();
         now.rows = now
             .rows
             .into_iter()
-            .map(|r| {
-                from.iter()
-                    .map(|i| i.map_or(Value::Null, |i| r[i].clone()))
-                    .collect()
-            })
+            .map(|r| from.iter().map(|i| i.map_or(Value::Null, |i| r[i].clone())).collect())
             .collect();
         now.columns = columns;
     }
     if let Some(rows) = &step.rows {
-        now.rows = rows
-            .iter()
-            .map(|r| encode_row(&now.columns, r, None))
-            .collect::<Result<_, _>>()?;
+        now.rows = rows.iter().map(|r| encode_row(&now.columns, r, None)).collect::<Result<_, _>>()?;
     }
     Ok(now)
 }
@@ -89,21 +73,12 @@ fn apply(now: &mut Expected, op: &Op) -> Result<(), String> {
             now.rows.push(encode_row(&now.columns, pattern, Some(k))?);
         }
     } else if let Some(keys) = &op.delete {
-        now.rows
-            .retain(|r| !key_of(r).is_some_and(|k| keys.contains(k)));
+        now.rows.retain(|r| !key_of(r).is_some_and(|k| keys.contains(k)));
     } else if let Some(keys) = &op.update {
         let set = op.set.as_ref().ok_or("update needs set = {...}")?;
-        for r in now
-            .rows
-            .iter_mut()
-            .filter(|r| key_of(r).is_some_and(|k| keys.contains(k)))
-        {
+        for r in now.rows.iter_mut().filter(|r| key_of(r).is_some_and(|k| keys.contains(k))) {
             for (name, v) in set {
-                let i = now
-                    .columns
-                    .iter()
-                    .position(|c| c.0 == *name)
-                    .ok_or_else(|| format!("no column {name}"))?;
+                let i = now.columns.iter().position(|c| c.0 == *name).ok_or_else(|| format!("no column {name}"))?;
                 r[i] = encode(&now.columns[i].1, v)?;
             }
         }
@@ -111,15 +86,13 @@ fn apply(now: &mut Expected, op: &Op) -> Result<(), String> {
         now.rows.clear();
     } else if let Some(names) = &op.rename {
         for (old, new) in names {
-            let c = now
-                .columns
-                .iter_mut()
-                .find(|c| c.0 == *old)
-                .ok_or_else(|| format!("no column {old}"))?;
+            let c = now.columns.iter_mut().find(|c| c.0 == *old).ok_or_else(|| format!("no column {old}"))?;
             c.0 = new.clone();
         }
     } else {
-        return Err("a model operation is one of insert, fill with row, delete, update with set, clear = true, rename".into());
+        return Err(
+            "a model operation is one of insert, fill with row, delete, update with set, clear = true, rename".into()
+        );
     }
     Ok(())
 }
@@ -129,26 +102,16 @@ fn key_of(r: &Row) -> Option<i64> {
 }
 
 /// A row as written in a scenario, in the protocol's form; `"$"` stands for `key`.
-pub(crate) fn encode_row(
-    columns: &[Column],
-    row: &[toml::Value],
-    key: Option<i64>,
-) -> Result<Row, String> {
+pub(crate) fn encode_row(columns: &[Column], row: &[toml::Value], key: Option<i64>) -> Result<Row, String> {
     if row.len() != columns.len() {
-        return Err(format!(
-            "a row has {} values, the table has {} columns",
-            row.len(),
-            columns.len()
-        ));
+        return Err(format!("a row has {} values, the table has {} columns", row.len(), columns.len()));
     }
     row.iter()
         .zip(columns)
         .map(|(v, c)| match (v, key) {
-            (toml::Value::String(s), Some(k)) if s == "$" => Ok(if c.1 == "string" {
-                json!(k.to_string())
-            } else {
-                json!(k)
-            }),
+            (toml::Value::String(s), Some(k)) if s == "$" => {
+                Ok(if c.1 == "string" { json!(k.to_string()) } else { json!(k) })
+            }
             _ => encode(&c.1, v).map_err(|e| format!("column {}: {e}", c.0)),
         })
         .collect()
@@ -171,19 +134,12 @@ fn encode(ty: &str, v: &toml::Value) -> Result<Value, String> {
         ("float", T::Integer(i)) => json!(f32_text(*i as f32)),
         ("double", T::Float(f)) => json!(f64_text(*f)),
         ("double", T::Integer(i)) => json!(f64_text(*i as f64)),
-        (_, T::String(s))
-            if !is_nested(ty) && !matches!(ty, "boolean" | "int" | "long" | "float" | "double") =>
-        {
+        (_, T::String(s)) if !is_nested(ty) && !matches!(ty, "boolean" | "int" | "long" | "float" | "double") => {
             json!(s)
         }
         (_, T::Array(items)) if ty.starts_with("list<") => {
             let item = &ty[5..ty.len() - 1];
-            Value::Array(
-                items
-                    .iter()
-                    .map(|i| encode(item, i))
-                    .collect::<Result<_, _>>()?,
-            )
+            Value::Array(items.iter().map(|i| encode(item, i)).collect::<Result<_, _>>()?)
         }
         (_, T::Array(pairs)) if ty.starts_with("map<") => {
             let kv = split_types(&ty[4..ty.len() - 1]);
@@ -203,10 +159,7 @@ fn encode(ty: &str, v: &toml::Value) -> Result<Value, String> {
             if fields.len() != items.len() {
                 return Err(wrong());
             }
-            let typed = fields
-                .iter()
-                .zip(items)
-                .map(|(f, i)| encode(f.split_once(':').map_or(f, |x| x.1), i));
+            let typed = fields.iter().zip(items).map(|(f, i)| encode(f.split_once(':').map_or(f, |x| x.1), i));
             Value::Array(typed.collect::<Result<_, _>>()?)
         }
         _ => return Err(wrong()),
@@ -214,9 +167,7 @@ fn encode(ty: &str, v: &toml::Value) -> Result<Value, String> {
 }
 
 fn is_nested(ty: &str) -> bool {
-    ["list<", "map<", "struct<"]
-        .iter()
-        .any(|p| ty.starts_with(p))
+    ["list<", "map<", "struct<"].iter().any(|p| ty.starts_with(p))
 }
 
 /// Splits `a,b<c,d>` at its outer commas.
@@ -250,11 +201,7 @@ fn untyped(v: &toml::Value) -> Value {
         T::Float(f) => json!(f64_text(*f)),
         T::Table(t) if t.len() == 1 && t.contains_key("null") => Value::Null,
         T::Array(a) => Value::Array(a.iter().map(untyped).collect()),
-        T::Table(t) => Value::Object(
-            t.iter()
-                .map(|(k, v)| (k.clone(), untyped(v)))
-                .collect::<Map<_, _>>(),
-        ),
+        T::Table(t) => Value::Object(t.iter().map(|(k, v)| (k.clone(), untyped(v))).collect::<Map<_, _>>()),
         T::String(s) => json!(s),
         T::Datetime(d) => json!(d.to_string()),
     }

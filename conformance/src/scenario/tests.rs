@@ -28,10 +28,7 @@ columns = ["id long", "note string", "s string"]
 fn the_model_gives_the_rows_of_every_step() {
     let s = parse("dv/case", "case.toml", CASE).expect("valid");
     let states = expected_states(&s).expect("model");
-    assert_eq!(
-        states.iter().map(|e| e.rows.len()).collect::<Vec<_>>(),
-        [0, 6, 3, 3]
-    );
+    assert_eq!(states.iter().map(|e| e.rows.len()).collect::<Vec<_>>(), [0, 6, 3, 3]);
     assert_eq!(states[1].rows[4], vec![json!(4), json!("4"), json!("1.50")]);
     assert_eq!(
         states[2].rows,
@@ -46,11 +43,7 @@ fn the_model_gives_the_rows_of_every_step() {
 
 #[test]
 fn faults_name_file_line_and_what_is_allowed() {
-    let fault = |text: &str| {
-        parse("dv/case", "case.toml", text)
-            .expect_err("faulty")
-            .to_string()
-    };
+    let fault = |text: &str| parse("dv/case", "case.toml", text).expect_err("faulty").to_string();
     let e = fault(&CASE.replace("sql = \"MERGE\"", "sq = \"MERGE\""));
     assert!(e.starts_with("case.toml:15: unknown field `sq`"), "{e}");
     let e = fault(&CASE.replace("[\"v3\"]", "[\"v9\"]"));
@@ -59,17 +52,13 @@ fn faults_name_file_line_and_what_is_allowed() {
     assert!(e.contains("a..b"), "{e}");
     let e = fault(&CASE.replace("set = { s", "set = { nope"));
     assert!(e.starts_with("case.toml:14: step 3: no column nope"), "{e}");
-    let e = parse("odd/case", "case.toml", CASE)
-        .expect_err("area")
-        .to_string();
+    let e = parse("odd/case", "case.toml", CASE).expect_err("area").to_string();
     assert!(e.contains("unknown area \"odd\"; allowed: dv"), "{e}");
 }
 
 #[test]
 fn keys_take_ranges_and_steps() {
-    let k: Keys = toml::Value::Array(vec!["1..10 step 4".into(), 20.into()])
-        .try_into()
-        .expect("keys");
+    let k: Keys = toml::Value::Array(vec!["1..10 step 4".into(), 20.into()]).try_into().expect("keys");
     assert_eq!(k.iter().collect::<Vec<_>>(), [1, 5, 9, 20]);
     assert!(k.contains(9) && !k.contains(10) && !k.contains(2));
 }
@@ -85,13 +74,6 @@ fn every_scenario_of_the_project_is_valid() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios");
     match load_all(&root, "*") {
         Ok(all) => assert!(all.len() >= 15, "only {} scenarios found", all.len()),
-        Err(faults) => panic!(
-            "{}",
-            faults
-                .iter()
-                .map(ToString::to_string)
-                .collect::<Vec<_>>()
-                .join("\n")
-        ),
+        Err(faults) => panic!("{}", faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")),
     }
 }

@@ -14,11 +14,7 @@ use iceberg::{TableIdent, TableUpdate};
 const ATTEMPTS: u32 = 10;
 
 /// Makes a client's commit. [`ErrorKind::CommitFailed`]: a requirement does not hold, the client may rebase and retry.
-pub(crate) async fn apply(
-    catalog: Arc<dyn Catalog>,
-    ident: &TableIdent,
-    commit: &Commit,
-) -> Result<Table> {
+pub(crate) async fn apply(catalog: Arc<dyn Catalog>, ident: &TableIdent, commit: &Commit) -> Result<Table> {
     if commit.creates() {
         return create(catalog, ident, commit).await;
     }
@@ -26,12 +22,8 @@ pub(crate) async fn apply(
     loop {
         let base = catalog.clone().load_table(ident).await?;
         let metadata = next_metadata(&base, commit)?;
-        let commit = TableCommit {
-            base,
-            metadata,
-            updates: commit.updates.clone(),
-            requirements: commit.requirements.clone(),
-        };
+        let commit =
+            TableCommit { base, metadata, updates: commit.updates.clone(), requirements: commit.requirements.clone() };
         match catalog.clone().commit_table(commit).await {
             // Someone else was faster; what the client required may still hold.
             Err(e) if e.kind() == ErrorKind::CommitFailed && attempt < ATTEMPTS => attempt += 1,
@@ -62,13 +54,8 @@ async fn create(catalog: Arc<dyn Catalog>, ident: &TableIdent, commit: &Commit) 
         .collect();
     let ext = start.ext.clone();
     let inner = build(start.inner, None, &rest)?;
-    match catalog
-        .create_from_metadata(ident, Metadata { inner, ext })
-        .await
-    {
-        Err(e) if e.kind() == ErrorKind::AlreadyExists => {
-            Err(failed("assert-create: the table exists").at(ident))
-        }
+    match catalog.create_from_metadata(ident, Metadata { inner, ext }).await {
+        Err(e) if e.kind() == ErrorKind::AlreadyExists => Err(failed("assert-create: the table exists").at(ident)),
         other => other,
     }
 }
@@ -76,25 +63,15 @@ async fn create(catalog: Arc<dyn Catalog>, ident: &TableIdent, commit: &Commit) 
 fn next_metadata(base: &Table, commit: &Commit) -> Result<Metadata> {
     let current = base.metadata();
     for requirement in &commit.requirements {
-        requirement
-            .check(Some(&current.inner))
-            .map_err(|e| failed(e.message()).at(base.ident()))?;
+        requirement.check(Some(&current.inner)).map_err(|e| failed(e.message()).at(base.ident()))?;
     }
     let mut ext: ExtTypes = current.ext.clone();
     ext.0.extend(commit.ext.0.clone());
-    let inner = build(
-        current.inner.clone(),
-        Some(base.metadata_location().to_string()),
-        &commit.updates,
-    )?;
+    let inner = build(current.inner.clone(), Some(base.metadata_location().to_string()), &commit.updates)?;
     Ok(Metadata { inner, ext })
 }
 
-fn build(
-    start: TableMetadata,
-    location: Option<String>,
-    updates: &[TableUpdate],
-) -> Result<TableMetadata> {
+fn build(start: TableMetadata, location: Option<String>, updates: &[TableUpdate]) -> Result<TableMetadata> {
     let mut version = start.format_version();
     let (mut last_sequence, mut next_row) = (start.last_sequence_number(), start.next_row_id());
     let mut builder = start.into_builder(location);
@@ -108,25 +85,14 @@ fn build(
             }
             _ => {}
         }
-        builder = update
-            .clone()
-            .apply(builder)
-            .map_err(|e| Error::invalid(e.message().to_string()).with_source(e))?;
+        builder = update.clone().apply(builder).map_err(|e| Error::invalid(e.message().to_string()).with_source(e))?;
     }
-    Ok(builder
-        .build()
-        .map_err(|e| Error::invalid(e.message().to_string()).with_source(e))?
-        .metadata)
+    Ok(builder.build().map_err(|e| Error::invalid(e.message().to_string()).with_source(e))?.metadata)
 }
 
 /// A snapshot computed on an older state is a lost race even when its ref has not moved, as when another branch was
 /// committed to (REST-53, META-7).
-fn check_snapshot(
-    snapshot: &Snapshot,
-    version: FormatVersion,
-    last_sequence: i64,
-    next_row: u64,
-) -> Result<()> {
+fn check_snapshot(snapshot: &Snapshot, version: FormatVersion, last_sequence: i64, next_row: u64) -> Result<()> {
     if version >= FormatVersion::V2
         && snapshot.parent_snapshot_id().is_some()
         && snapshot.sequence_number() <= last_sequence

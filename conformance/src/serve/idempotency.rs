@@ -51,21 +51,11 @@ impl Outcomes {
             };
         }
         if kept.len() >= MAX_KEPT
-            && let Some(oldest) = kept
-                .iter()
-                .min_by_key(|(_, k)| k.at)
-                .map(|(key, _)| key.clone())
+            && let Some(oldest) = kept.iter().min_by_key(|(_, k)| k.at).map(|(key, _)| key.clone())
         {
             kept.remove(&oldest);
         }
-        kept.insert(
-            key.to_string(),
-            Kept {
-                at: Instant::now(),
-                request,
-                answer: None,
-            },
-        );
+        kept.insert(key.to_string(), Kept { at: Instant::now(), request, answer: None });
         Found::New
     }
 
@@ -99,33 +89,17 @@ impl Drop for Entered<'_> {
     }
 }
 
-pub(crate) async fn replay(
-    State(server): State<Arc<Server>>,
-    request: Request,
-    next: Next,
-) -> Response {
-    let key = request
-        .headers()
-        .get("Idempotency-Key")
-        .and_then(|v| v.to_str().ok())
-        .map(str::to_string);
+pub(crate) async fn replay(State(server): State<Arc<Server>>, request: Request, next: Next) -> Response {
+    let key = request.headers().get("Idempotency-Key").and_then(|v| v.to_str().ok()).map(str::to_string);
     let Some(key) = key.filter(|_| !matches!(*request.method(), Method::GET | Method::HEAD)) else {
         return next.run(request).await;
     };
     if uuid_version(&key) != Some('7') {
-        return reply::error(
-            StatusCode::BAD_REQUEST,
-            "BadRequestException",
-            "Idempotency-Key is a UUID of version 7",
-        );
+        return reply::error(StatusCode::BAD_REQUEST, "BadRequestException", "Idempotency-Key is a UUID of version 7");
     }
     let (parts, body) = request.into_parts();
     let Ok(body) = to_bytes(body, MAX_BODY).await else {
-        return reply::error(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            "BadRequestException",
-            "the body is too large or was cut",
-        );
+        return reply::error(StatusCode::PAYLOAD_TOO_LARGE, "BadRequestException", "the body is too large or was cut");
     };
     let mut hash = DefaultHasher::new();
     (parts.method.as_str(), parts.uri.to_string(), &body).hash(&mut hash);
@@ -154,19 +128,13 @@ pub(crate) async fn replay(
             );
         }
     }
-    let mut entered = Entered {
-        outcomes: &server.outcomes,
-        key: &key,
-        done: false,
-    };
+    let mut entered = Entered { outcomes: &server.outcomes, key: &key, done: false };
     let response = next.run(Request::from_parts(parts, Body::from(body))).await;
     let (parts, body) = response.into_parts();
     let body = to_bytes(body, usize::MAX).await.unwrap_or_default();
     // A conflict may be gone on the next try and a server fault is no outcome: neither is kept.
     let status = parts.status;
-    if status.is_success()
-        || (status.is_client_error() && !matches!(status.as_u16(), 401 | 403 | 409 | 429))
-    {
+    if status.is_success() || (status.is_client_error() && !matches!(status.as_u16(), 401 | 403 | 409 | 429)) {
         server.outcomes.leave(&key, Some((status, body.clone())));
         entered.done = true;
     }
@@ -178,9 +146,5 @@ pub(crate) async fn replay(
 fn uuid_version(text: &str) -> Option<char> {
     let groups: Vec<&str> = text.split('-').collect();
     let shape = groups.iter().map(|g| g.len()).eq([8, 4, 4, 4, 12]);
-    (shape
-        && groups
-            .iter()
-            .all(|g| g.chars().all(|c| c.is_ascii_hexdigit())))
-    .then(|| groups[2].chars().next())?
+    (shape && groups.iter().all(|g| g.chars().all(|c| c.is_ascii_hexdigit()))).then(|| groups[2].chars().next())?
 }

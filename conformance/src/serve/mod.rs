@@ -56,11 +56,7 @@ pub struct Server {
 impl Server {
     /// A server over `catalog`; with a token every request but the configuration of tokens must carry it.
     pub fn new(catalog: Arc<dyn Catalog>, token: Option<String>) -> Arc<Self> {
-        Arc::new(Self {
-            catalog,
-            token,
-            outcomes: Outcomes::default(),
-        })
+        Arc::new(Self { catalog, token, outcomes: Outcomes::default() })
     }
 
     /// The routes of the protocol.
@@ -69,28 +65,14 @@ impl Server {
         Router::new()
             .route("/v1/config", get(handlers::config))
             .route("/v1/oauth/tokens", post(handlers::token))
-            .route(
-                "/v1/namespaces",
-                get(handlers::list_namespaces).post(handlers::create_namespace),
-            )
+            .route("/v1/namespaces", get(handlers::list_namespaces).post(handlers::create_namespace))
             .route(
                 "/v1/namespaces/{namespace}",
-                get(handlers::load_namespace)
-                    .head(handlers::has_namespace)
-                    .delete(handlers::drop_namespace),
+                get(handlers::load_namespace).head(handlers::has_namespace).delete(handlers::drop_namespace),
             )
-            .route(
-                "/v1/namespaces/{namespace}/properties",
-                post(handlers::set_namespace_properties),
-            )
-            .route(
-                "/v1/namespaces/{namespace}/tables",
-                get(handlers::list_tables).post(handlers::create_table),
-            )
-            .route(
-                "/v1/namespaces/{namespace}/register",
-                post(handlers::register_table),
-            )
+            .route("/v1/namespaces/{namespace}/properties", post(handlers::set_namespace_properties))
+            .route("/v1/namespaces/{namespace}/tables", get(handlers::list_tables).post(handlers::create_table))
+            .route("/v1/namespaces/{namespace}/register", post(handlers::register_table))
             .route(
                 table,
                 get(handlers::load_table)
@@ -101,16 +83,10 @@ impl Server {
             .route(&format!("{table}/metrics"), post(handlers::metrics))
             .route(&format!("{table}/credentials"), get(handlers::credentials))
             .route("/v1/tables/rename", post(handlers::rename_table))
-            .route(
-                "/v1/transactions/commit",
-                post(handlers::commit_transaction),
-            )
+            .route("/v1/transactions/commit", post(handlers::commit_transaction))
             .fallback(handlers::no_such_route)
             .method_not_allowed_fallback(handlers::no_such_method)
-            .layer(middleware::from_fn_with_state(
-                self.clone(),
-                idempotency::replay,
-            ))
+            .layer(middleware::from_fn_with_state(self.clone(), idempotency::replay))
             .layer(middleware::from_fn_with_state(self.clone(), authenticate))
             .layer(DefaultBodyLimit::max(MAX_BODY))
             .with_state(self)
@@ -129,21 +105,11 @@ async fn authenticate(State(server): State<Arc<Server>>, request: Request, next:
     if request.uri().path() == "/v1/oauth/tokens" {
         return next.run(request).await;
     }
-    let given = request
-        .headers()
-        .get(AUTHORIZATION)
-        .and_then(|v| v.to_str().ok());
-    if given
-        .and_then(|g| g.strip_prefix("Bearer "))
-        .is_some_and(|g| same_text(g, token))
-    {
+    let given = request.headers().get(AUTHORIZATION).and_then(|v| v.to_str().ok());
+    if given.and_then(|g| g.strip_prefix("Bearer ")).is_some_and(|g| same_text(g, token)) {
         return next.run(request).await;
     }
-    let what = if given.is_some() {
-        "the bearer token is not valid"
-    } else {
-        "a bearer token is needed"
-    };
+    let what = if given.is_some() { "the bearer token is not valid" } else { "a bearer token is needed" };
     reply::error(StatusCode::UNAUTHORIZED, "NotAuthorizedException", what)
 }
 

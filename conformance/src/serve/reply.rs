@@ -16,9 +16,7 @@ pub(crate) fn json(status: StatusCode, body: &Value) -> Response {
 pub(crate) fn raw(status: StatusCode, body: String) -> Response {
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = status;
-    response
-        .headers_mut()
-        .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }
 
@@ -31,10 +29,7 @@ pub(crate) fn nothing() -> Response {
 
 /// An error body.
 pub(crate) fn error(status: StatusCode, name: &str, message: &str) -> Response {
-    json(
-        status,
-        &json!({ "error": { "message": message, "type": name, "code": status.as_u16() } }),
-    )
+    json(status, &json!({ "error": { "message": message, "type": name, "code": status.as_u16() } }))
 }
 
 /// What a request was about, to name what is missing.
@@ -48,8 +43,7 @@ pub(crate) enum About {
 
 /// The answer for an engine error.
 pub(crate) fn failure(e: &Error, about: About) -> Response {
-    let missing_namespace =
-        about == About::Namespace || e.message().starts_with("there is no namespace");
+    let missing_namespace = about == About::Namespace || e.message().starts_with("there is no namespace");
     let (status, name) = match e.kind() {
         ErrorKind::NotFound if missing_namespace => (404, "NoSuchNamespaceException"),
         // A file that is gone is a broken table, not a missing one; of a commit it is what the caller named.
@@ -70,21 +64,17 @@ pub(crate) fn failure(e: &Error, about: About) -> Response {
     if status == 500 {
         tracing::error!("request failed: {e}");
     }
-    error(
-        StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
-        name,
-        &e.to_string(),
-    )
+    error(StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), name, &e.to_string())
 }
 
 /// A load result; `snapshots=refs` leaves out snapshots that no ref names.
 pub(crate) fn table(table: &Table, only_refs: bool) -> Result<Response, Error> {
     let metadata = table.metadata().to_json()?;
-    let mut text = String::from_utf8(metadata)
-        .map_err(|e| Error::internal(format!("metadata JSON is not UTF-8: {e}")))?;
+    let mut text =
+        String::from_utf8(metadata).map_err(|e| Error::internal(format!("metadata JSON is not UTF-8: {e}")))?;
     if only_refs {
-        let mut value: Value = serde_json::from_str(&text)
-            .map_err(|e| Error::internal(format!("metadata JSON: {e}")))?;
+        let mut value: Value =
+            serde_json::from_str(&text).map_err(|e| Error::internal(format!("metadata JSON: {e}")))?;
         let named: Vec<Value> = value
             .get("refs")
             .and_then(Value::as_object)
@@ -110,12 +100,6 @@ pub(crate) fn etag(table: &Table, only_refs: bool) -> String {
     let hash = table
         .metadata_location()
         .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |h, b| {
-            (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3)
-        });
-    format!(
-        "\"{}-{hash:016x}-{}\"",
-        if only_refs { "refs" } else { "all" },
-        table.metadata().last_updated_ms()
-    )
+        .fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3));
+    format!("\"{}-{hash:016x}-{}\"", if only_refs { "refs" } else { "all" }, table.metadata().last_updated_ms())
 }

@@ -5,24 +5,15 @@ use serde_json::json;
 fn digest_ignores_order_but_not_multiplicity() {
     let a = vec![json!(1), json!("x")];
     let b = vec![json!(2), Value::Null];
-    assert_eq!(
-        digest(&[a.clone(), b.clone()]),
-        digest(&[b.clone(), a.clone()])
-    );
+    assert_eq!(digest(&[a.clone(), b.clone()]), digest(&[b.clone(), a.clone()]));
     assert_ne!(digest(&[a.clone(), a.clone()]), digest(&[a.clone()]));
-    assert_ne!(
-        digest(&[a.clone(), a.clone(), b.clone()]),
-        digest(&[a, b.clone(), b])
-    );
+    assert_ne!(digest(&[a.clone(), a.clone(), b.clone()]), digest(&[a, b.clone(), b]));
 }
 
 #[test]
 fn digest_is_the_one_the_python_side_computes() {
     // sum over sha256('[1,"h\u{e9}llo"]') and sha256('[2,null]'), first eight bytes; computed with the driver library
-    let rows = vec![
-        vec![json!(1), json!("h\u{e9}llo")],
-        vec![json!(2), Value::Null],
-    ];
+    let rows = vec![vec![json!(1), json!("h\u{e9}llo")], vec![json!(2), Value::Null]];
     assert_eq!(digest(&rows), "ec4be15d59fc2b3a");
 }
 

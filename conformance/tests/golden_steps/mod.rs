@@ -29,8 +29,7 @@ pub fn fit(sql: &str, table: Option<&Table>, seen: &[i64]) -> String {
     // the case rolls back to the head before its last delete
     let Some(previous) = snapshots.iter().rev().nth(1) else { return sql.to_string() };
     let call = &sql[at..];
-    let digits: String =
-        call[call.find(',').unwrap_or(0)..].chars().filter(char::is_ascii_digit).collect();
+    let digits: String = call[call.find(',').unwrap_or(0)..].chars().filter(char::is_ascii_digit).collect();
     sql.replace(&digits, &previous.snapshot_id().to_string())
 }
 
@@ -40,12 +39,10 @@ pub async fn api(sql: &str, table: Option<Table>) -> Result<()> {
     let Some((_, list)) = sql.split_once("equality delete on id in (") else {
         return Err(Error::unsupported(format!("no translation of {sql}")));
     };
-    let ids: Vec<i32> =
-        list.trim_end_matches(')').split(',').filter_map(|v| v.trim().parse().ok()).collect();
+    let ids: Vec<i32> = list.trim_end_matches(')').split(',').filter_map(|v| v.trim().parse().ok()).collect();
     let field = Field::new("id", DataType::Int32, true)
         .with_metadata(HashMap::from([("PARQUET:field_id".to_string(), "1".to_string())]));
-    let batch =
-        RecordBatch::try_new(Arc::new(Schema::new(vec![field])), vec![Arc::new(Int32Array::from(ids))])?;
+    let batch = RecordBatch::try_new(Arc::new(Schema::new(vec![field])), vec![Arc::new(Int32Array::from(ids))])?;
     let spec = table.metadata().default_partition_spec_id();
     let added = write_equality_deletes(&table, spec, Arc::new(Struct::empty()), &[1], vec![batch]).await?;
     let change = Change { added, ..Change::new(Producer::RowDelta) };

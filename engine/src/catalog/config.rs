@@ -13,11 +13,7 @@ const ALLOWED: &str = "hadoop:DIR, sql:sqlite:PATH, sql:postgres://HOST/DATABASE
 
 /// Opens the catalog that `spec` names and calls it `name`. Properties given here win over those of `floe.toml`, which is
 /// looked for in the current folder and its parents.
-pub async fn open_catalog(
-    spec: &str,
-    name: &str,
-    props: HashMap<String, String>,
-) -> Result<Arc<dyn Catalog>> {
+pub async fn open_catalog(spec: &str, name: &str, props: HashMap<String, String>) -> Result<Arc<dyn Catalog>> {
     open_catalog_in(Path::new("."), spec, name, props).await
 }
 
@@ -31,31 +27,18 @@ pub async fn open_catalog_in(
     if let Some((kind, target)) = spec.split_once(':') {
         return open_kind(kind, target, name, props).await;
     }
-    let Section {
-        kind,
-        props: mut all,
-    } = from_file(folder, spec)?;
+    let Section { kind, props: mut all } = from_file(folder, spec)?;
     all.extend(props);
     let key = if kind == "hadoop" { "warehouse" } else { "uri" };
     let target = all.get(key).cloned().ok_or_else(|| {
-        Error::invalid(format!("catalog {spec:?} of type {kind:?} needs `{key}`"))
-            .at(format!("[catalog.{spec}]"))
+        Error::invalid(format!("catalog {spec:?} of type {kind:?} needs `{key}`")).at(format!("[catalog.{spec}]"))
     })?;
     open_kind(&kind, &target, name, all).await
 }
 
-async fn open_kind(
-    kind: &str,
-    target: &str,
-    name: &str,
-    props: HashMap<String, String>,
-) -> Result<Arc<dyn Catalog>> {
+async fn open_kind(kind: &str, target: &str, name: &str, props: HashMap<String, String>) -> Result<Arc<dyn Catalog>> {
     match kind {
-        "hadoop" => Ok(Arc::new(HadoopCatalog::new(
-            name,
-            &absolute(target)?,
-            props,
-        )?)),
+        "hadoop" => Ok(Arc::new(HadoopCatalog::new(name, &absolute(target)?, props)?)),
         "sql" | "jdbc" => {
             let mut props = props;
             if let Some(w) = props.get("warehouse") {
@@ -68,31 +51,22 @@ async fn open_kind(
         "hive" => Err(Error::unsupported(
             "this build has no Hive metastore client; serve the tables through a REST catalog, or open them with hadoop:DIR",
         )),
-        _ => Err(Error::invalid(format!(
-            "unknown kind of catalog {kind:?}; allowed: {ALLOWED}"
-        ))),
+        _ => Err(Error::invalid(format!("unknown kind of catalog {kind:?}; allowed: {ALLOWED}"))),
     }
 }
 
 /// A folder as a location: URIs stay, paths become absolute (LOC-1).
 fn absolute(target: &str) -> Result<String> {
     if target.is_empty() {
-        return Err(Error::invalid(
-            "a Hadoop catalog needs its warehouse folder: hadoop:DIR",
-        ));
+        return Err(Error::invalid("a Hadoop catalog needs its warehouse folder: hadoop:DIR"));
     }
-    if target
-        .split_once(':')
-        .is_some_and(|(scheme, _)| scheme.len() > 1 && !scheme.contains('/'))
-    {
+    if target.split_once(':').is_some_and(|(scheme, _)| scheme.len() > 1 && !scheme.contains('/')) {
         return Ok(target.to_string());
     }
     let path = std::path::absolute(target)?;
     // `./` and `//` go, `..` stays refused by the store.
     let path: std::path::PathBuf = path.components().collect();
-    path.into_os_string()
-        .into_string()
-        .map_err(|_| Error::invalid("the warehouse folder's name is not UTF-8"))
+    path.into_os_string().into_string().map_err(|_| Error::invalid("the warehouse folder's name is not UTF-8"))
 }
 
 /// A section `[catalog.NAME]`.
@@ -104,11 +78,7 @@ struct Section {
 
 fn from_file(folder: &Path, name: &str) -> Result<Section> {
     let start = std::path::absolute(folder)?;
-    let Some(file) = start
-        .ancestors()
-        .map(|a| a.join("floe.toml"))
-        .find(|f| f.is_file())
-    else {
+    let Some(file) = start.ancestors().map(|a| a.join("floe.toml")).find(|f| f.is_file()) else {
         return Err(Error::invalid(format!(
             "{name:?} is no catalog, and there is no floe.toml to look it up; allowed: {ALLOWED}"
         )));
@@ -125,32 +95,20 @@ fn from_file(folder: &Path, name: &str) -> Result<Section> {
 }
 
 fn parse_section(text: &str, name: &str) -> Result<Section> {
-    let document: Table = text
-        .parse()
-        .map_err(|e| Error::invalid(format!("not valid TOML: {e}")))?;
+    let document: Table = text.parse().map_err(|e| Error::invalid(format!("not valid TOML: {e}")))?;
     let catalogs = document.get("catalog").and_then(Value::as_table);
     let Some(section) = catalogs.and_then(|c| c.get(name)).and_then(Value::as_table) else {
-        let mut known: Vec<&str> = catalogs
-            .map(|c| c.keys().map(String::as_str).collect())
-            .unwrap_or_default();
+        let mut known: Vec<&str> = catalogs.map(|c| c.keys().map(String::as_str).collect()).unwrap_or_default();
         known.sort_unstable();
-        let known = if known.is_empty() {
-            "none".into()
-        } else {
-            known.join(", ")
-        };
-        return Err(Error::invalid(format!(
-            "no section [catalog.{name}]; it has: {known}"
-        )));
+        let known = if known.is_empty() { "none".into() } else { known.join(", ") };
+        return Err(Error::invalid(format!("no section [catalog.{name}]; it has: {known}")));
     };
     let mut props = HashMap::new();
     for (key, value) in section {
         flatten(key, value, &mut props)?;
     }
     let Some(kind) = props.remove("type") else {
-        return Err(Error::invalid(format!(
-            "[catalog.{name}] has no `type`; allowed: hadoop, sql, rest"
-        )));
+        return Err(Error::invalid(format!("[catalog.{name}] has no `type`; allowed: hadoop, sql, rest")));
     };
     Ok(Section { kind, props })
 }
@@ -159,18 +117,14 @@ fn parse_section(text: &str, name: &str) -> Result<Section> {
 fn flatten(key: &str, value: &Value, out: &mut HashMap<String, String>) -> Result<()> {
     let text = match value {
         Value::Table(table) => {
-            return table
-                .iter()
-                .try_for_each(|(k, inner)| flatten(&format!("{key}.{k}"), inner, out));
+            return table.iter().try_for_each(|(k, inner)| flatten(&format!("{key}.{k}"), inner, out));
         }
         Value::String(s) => s.clone(),
         Value::Integer(i) => i.to_string(),
         Value::Float(f) => f.to_string(),
         Value::Boolean(b) => b.to_string(),
         _ => {
-            return Err(Error::invalid(format!(
-                "{key}: a property is a string, a number or a boolean"
-            )));
+            return Err(Error::invalid(format!("{key}: a property is a string, a number or a boolean")));
         }
     };
     out.insert(key.to_string(), text);

@@ -45,13 +45,9 @@ fn unpack(bytes: Bytes) -> Result<Bytes> {
     flate2::read::MultiGzDecoder::new(bytes.as_ref())
         .take(MAX_METADATA_BYTES + 1)
         .read_to_end(&mut out)
-        .map_err(|e| {
-            Error::malformed(format!("gzip of a metadata file is broken: {e}")).clause("FS-3")
-        })?;
+        .map_err(|e| Error::malformed(format!("gzip of a metadata file is broken: {e}")).clause("FS-3"))?;
     if out.len() as u64 > MAX_METADATA_BYTES {
-        return Err(Error::malformed(format!(
-            "metadata file unpacks to more than {MAX_METADATA_BYTES} bytes"
-        )));
+        return Err(Error::malformed(format!("metadata file unpacks to more than {MAX_METADATA_BYTES} bytes")));
     }
     Ok(out.into())
 }
@@ -69,17 +65,13 @@ pub fn encode_metadata(metadata: &Metadata, gzip: bool) -> Result<Bytes> {
 
 /// Whether `write.metadata.compression-codec` asks for gzip (PROP-18).
 pub fn wants_gzip(properties: &HashMap<String, String>) -> Result<bool> {
-    match properties
-        .get("write.metadata.compression-codec")
-        .map(|c| c.to_ascii_lowercase())
-        .as_deref()
-    {
+    match properties.get("write.metadata.compression-codec").map(|c| c.to_ascii_lowercase()).as_deref() {
         None | Some("none" | "") => Ok(false),
         Some("gzip") => Ok(true),
-        Some(other) => Err(Error::invalid(format!(
-            "write.metadata.compression-codec is {other:?}; allowed: none, gzip"
-        ))
-        .clause("PROP-18")),
+        Some(other) => {
+            Err(Error::invalid(format!("write.metadata.compression-codec is {other:?}; allowed: none, gzip"))
+                .clause("PROP-18"))
+        }
     }
 }
 
@@ -94,25 +86,14 @@ pub fn metadata_folder(metadata: &Metadata) -> String {
 /// A fresh name of a metastore table's metadata file: `%05d-<uuid>[.gz].metadata.json` (FS-10, FS-11).
 pub fn next_metastore_location(metadata: &Metadata, base_location: Option<&str>) -> Result<String> {
     let version = base_location.map_or(0, |l| metastore_version(l) + 1);
-    let gz = if wants_gzip(metadata.properties())? {
-        ".gz"
-    } else {
-        ""
-    };
-    Ok(format!(
-        "{}/{version:05}-{}{gz}.metadata.json",
-        metadata_folder(metadata),
-        Uuid::new_v4()
-    ))
+    let gz = if wants_gzip(metadata.properties())? { ".gz" } else { "" };
+    Ok(format!("{}/{version:05}-{}{gz}.metadata.json", metadata_folder(metadata), Uuid::new_v4()))
 }
 
 /// Version of a metastore metadata file by its name, −1 if it has none (FS-11).
 fn metastore_version(location: &str) -> i64 {
     let name = location.rsplit('/').next().unwrap_or(location);
-    name.split_once('-')
-        .and_then(|(v, _)| v.parse().ok())
-        .filter(|v| *v >= 0)
-        .unwrap_or(-1)
+    name.split_once('-').and_then(|(v, _)| v.parse().ok()).filter(|v| *v >= 0).unwrap_or(-1)
 }
 
 /// Writes a metadata file under a name nobody else uses.
@@ -126,15 +107,8 @@ pub async fn write_metadata(io: &FileIo, location: &str, metadata: &Metadata) ->
 
 /// Metadata of a new table at `location`, with the catalog's `table-default.*` and `table-override.*` properties (CAT-7)
 /// and zstd as the stored Parquet codec when none is asked for (META-9).
-pub fn first_metadata(
-    table: &NewTable,
-    location: &str,
-    catalog_props: &HashMap<String, String>,
-) -> Result<Metadata> {
-    let mut properties = HashMap::from([(
-        "write.parquet.compression-codec".to_string(),
-        "zstd".to_string(),
-    )]);
+pub fn first_metadata(table: &NewTable, location: &str, catalog_props: &HashMap<String, String>) -> Result<Metadata> {
+    let mut properties = HashMap::from([("write.parquet.compression-codec".to_string(), "zstd".to_string())]);
     properties.extend(with_prefix(catalog_props, "table-default."));
     properties.extend(table.properties.clone());
     properties.extend(with_prefix(catalog_props, "table-override."));
@@ -151,16 +125,9 @@ pub fn first_metadata(
         .build();
     let built = TableMetadataBuilder::from_table_creation(creation)
         .and_then(TableMetadataBuilder::build)
-        .map_err(|e| {
-            Error::invalid(e.message().to_string())
-                .at(&table.ident)
-                .with_source(e)
-        })?;
+        .map_err(|e| Error::invalid(e.message().to_string()).at(&table.ident).with_source(e))?;
     let ext = reassigned_ext(table, built.metadata.current_schema());
-    Ok(Metadata {
-        inner: built.metadata,
-        ext,
-    })
+    Ok(Metadata { inner: built.metadata, ext })
 }
 
 /// The builder gives fresh field ids; extended types follow their columns by name.
@@ -174,29 +141,17 @@ fn reassigned_ext(table: &NewTable, schema: &iceberg::spec::Schema) -> ExtTypes 
 
 /// Refuses property names that are never stored (META-10).
 pub fn refuse_reserved(properties: &HashMap<String, String>) -> Result<()> {
-    let mut found: Vec<&str> = properties
-        .keys()
-        .map(String::as_str)
-        .filter(|k| RESERVED_PROPERTIES.contains(k))
-        .collect();
+    let mut found: Vec<&str> =
+        properties.keys().map(String::as_str).filter(|k| RESERVED_PROPERTIES.contains(k)).collect();
     found.sort_unstable();
     if found.is_empty() {
         return Ok(());
     }
-    Err(Error::invalid(format!(
-        "reserved property names cannot be stored: {}",
-        found.join(", ")
-    ))
-    .clause("META-10"))
+    Err(Error::invalid(format!("reserved property names cannot be stored: {}", found.join(", "))).clause("META-10"))
 }
 
-fn with_prefix<'a>(
-    props: &'a HashMap<String, String>,
-    prefix: &'a str,
-) -> impl Iterator<Item = (String, String)> + 'a {
-    props
-        .iter()
-        .filter_map(move |(k, v)| Some((k.strip_prefix(prefix)?.to_string(), v.clone())))
+fn with_prefix<'a>(props: &'a HashMap<String, String>, prefix: &'a str) -> impl Iterator<Item = (String, String)> + 'a {
+    props.iter().filter_map(move |(k, v)| Some((k.strip_prefix(prefix)?.to_string(), v.clone())))
 }
 
 /// What every catalog checks before it writes a new version: the same table (META-F02), no downgrade, a change from the
@@ -206,10 +161,7 @@ pub fn check_commit(commit: &TableCommit) -> Result<()> {
     let base = commit.base.metadata();
     for requirement in &commit.requirements {
         requirement.check(Some(&base.inner)).map_err(|e| {
-            Error::new(ErrorKind::CommitFailed, e.message().to_string())
-                .at(ident)
-                .clause("REST-50")
-                .with_source(e)
+            Error::new(ErrorKind::CommitFailed, e.message().to_string()).at(ident).clause("REST-50").with_source(e)
         })?;
     }
     if commit.metadata.uuid() != base.uuid() {
@@ -237,19 +189,11 @@ pub fn check_commit(commit: &TableCommit) -> Result<()> {
 /// After a commit: deletes metadata files that fell out of the log, if the table asks for it (PROP-19). Best effort, the
 /// commit has happened.
 pub async fn delete_expired_metadata(io: &FileIo, commit: &TableCommit) {
-    let wanted = commit
-        .metadata
-        .properties()
-        .get("write.metadata.delete-after-commit.enabled");
+    let wanted = commit.metadata.properties().get("write.metadata.delete-after-commit.enabled");
     if !wanted.is_some_and(|v| v.eq_ignore_ascii_case("true")) {
         return;
     }
-    let kept: HashSet<&str> = commit
-        .metadata
-        .metadata_log()
-        .iter()
-        .map(|l| l.metadata_file.as_str())
-        .collect();
+    let kept: HashSet<&str> = commit.metadata.metadata_log().iter().map(|l| l.metadata_file.as_str()).collect();
     for old in commit.base.metadata().metadata_log() {
         if !kept.contains(old.metadata_file.as_str())
             && let Err(e) = io.delete(&old.metadata_file).await

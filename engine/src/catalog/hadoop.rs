@@ -10,13 +10,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use iceberg::{NamespaceIdent, TableIdent};
 
-use super::files::{
-    check_commit, delete_expired_metadata, encode_metadata, first_metadata, read_metadata,
-    wants_gzip,
-};
-use super::{
-    Catalog, NewTable, TableCommit, no_such_namespace, no_such_table, purge, table_already_exists,
-};
+use super::files::{check_commit, delete_expired_metadata, encode_metadata, first_metadata, read_metadata, wants_gzip};
+use super::{Catalog, NewTable, TableCommit, no_such_namespace, no_such_table, purge, table_already_exists};
 use crate::io::{FileIo, normalize};
 use crate::table::Metadata;
 use crate::{Error, ErrorKind, Result, Table};
@@ -52,21 +47,10 @@ impl HadoopCatalog {
     }
 
     /// The same over a given file access.
-    pub fn with_io(
-        name: &str,
-        warehouse: &str,
-        props: HashMap<String, String>,
-        io: FileIo,
-    ) -> Result<Self> {
+    pub fn with_io(name: &str, warehouse: &str, props: HashMap<String, String>, io: FileIo) -> Result<Self> {
         let warehouse = warehouse.trim_end_matches('/').to_string();
-        io.resolve(&format!("{warehouse}/x"))
-            .map_err(|e| e.at(format!("warehouse {warehouse:?}")))?;
-        Ok(Self {
-            name: name.to_string(),
-            warehouse,
-            props,
-            io,
-        })
+        io.resolve(&format!("{warehouse}/x")).map_err(|e| e.at(format!("warehouse {warehouse:?}")))?;
+        Ok(Self { name: name.to_string(), warehouse, props, io })
     }
 
     fn namespace_folder(&self, ns: &NamespaceIdent) -> Result<String> {
@@ -79,11 +63,7 @@ impl HadoopCatalog {
     }
 
     fn table_folder(&self, ident: &TableIdent) -> Result<String> {
-        Ok(format!(
-            "{}/{}",
-            self.namespace_folder(ident.namespace())?,
-            folder_name(ident.name())?
-        ))
+        Ok(format!("{}/{}", self.namespace_folder(ident.namespace())?, folder_name(ident.name())?))
     }
 
     /// A folder is a table if its `metadata/` holds a metadata file (CAT-1).
@@ -101,19 +81,9 @@ impl HadoopCatalog {
             found = self.version_file(&metadata, hint).await?.map(|l| (hint, l));
         }
         if found.is_none() {
-            let newest = self
-                .io
-                .list_folder(&metadata)
-                .await?
-                .files
-                .iter()
-                .filter_map(|f| version_of(f))
-                .max();
+            let newest = self.io.list_folder(&metadata).await?.files.iter().filter_map(|f| version_of(f)).max();
             if let Some(newest) = newest {
-                found = self
-                    .version_file(&metadata, newest)
-                    .await?
-                    .map(|l| (newest, l));
+                found = self.version_file(&metadata, newest).await?.map(|l| (newest, l));
             }
         }
         let Some((mut version, mut location)) = found else {
@@ -129,9 +99,7 @@ impl HadoopCatalog {
     /// The hint is never trusted (FS-4): whatever is wrong with it means that there is none.
     async fn read_hint(&self, metadata: &str) -> Result<Option<u64>> {
         match self.io.read(&format!("{metadata}/{HINT}")).await {
-            Ok(bytes) => Ok(std::str::from_utf8(&bytes)
-                .ok()
-                .and_then(|s| s.trim().parse().ok())),
+            Ok(bytes) => Ok(std::str::from_utf8(&bytes).ok().and_then(|s| s.trim().parse().ok())),
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
             Err(e) => {
                 tracing::warn!("version hint is not readable, listing instead: {e}");
@@ -151,24 +119,12 @@ impl HadoopCatalog {
     }
 
     /// Creates version `version` exclusively, then moves the hint, best effort.
-    async fn put_version(
-        &self,
-        folder: &str,
-        version: u64,
-        metadata: &Metadata,
-        gzip: bool,
-    ) -> Result<String> {
+    async fn put_version(&self, folder: &str, version: u64, metadata: &Metadata, gzip: bool) -> Result<String> {
         let extension = if gzip { EXTENSIONS[1] } else { EXTENSIONS[0] };
         let location = format!("{folder}/metadata/v{version}{extension}");
-        self.io
-            .commit_new(&location, encode_metadata(metadata, gzip)?)
-            .await?;
+        self.io.commit_new(&location, encode_metadata(metadata, gzip)?).await?;
         let hint = format!("{folder}/metadata/{HINT}");
-        if let Err(e) = self
-            .io
-            .replace_hint(&hint, version.to_string().into())
-            .await
-        {
+        if let Err(e) = self.io.replace_hint(&hint, version.to_string().into()).await {
             tracing::warn!("version hint not written, readers walk forward: {e}");
         }
         Ok(location)
@@ -182,23 +138,21 @@ impl HadoopCatalog {
         }
         self.io.create_folder(&format!("{folder}/metadata")).await?;
         // Never packed, so that all creators race for one name.
-        self.put_version(&folder, 1, metadata, false)
-            .await
-            .map_err(|e| match e.kind() {
-                ErrorKind::AlreadyExists => table_already_exists(ident),
-                _ => e,
-            })
+        self.put_version(&folder, 1, metadata, false).await.map_err(|e| match e.kind() {
+            ErrorKind::AlreadyExists => table_already_exists(ident),
+            _ => e,
+        })
     }
 
     fn check_location(&self, ident: &TableIdent, asked: Option<&str>) -> Result<()> {
         let folder = self.table_folder(ident)?;
         match asked.filter(|l| normalize(l.trim_end_matches('/')) != normalize(&folder)) {
             None => Ok(()),
-            Some(l) => Err(Error::invalid(format!(
-                "a table of a Hadoop catalog lies at {folder}; {l} is not possible"
-            ))
-            .at(ident)
-            .clause("CAT-1")),
+            Some(l) => {
+                Err(Error::invalid(format!("a table of a Hadoop catalog lies at {folder}; {l} is not possible"))
+                    .at(ident)
+                    .clause("CAT-1"))
+            }
         }
     }
 
@@ -207,11 +161,7 @@ impl HadoopCatalog {
         if self.io.local_path(&self.namespace_folder(ns)?)?.is_none() {
             return Ok(());
         }
-        if self.namespace_exists(ns).await? {
-            Ok(())
-        } else {
-            Err(no_such_namespace(ns))
-        }
+        if self.namespace_exists(ns).await? { Ok(()) } else { Err(no_such_namespace(ns)) }
     }
 
     async fn load(self: Arc<Self>, ident: &TableIdent) -> Result<Table> {
@@ -220,13 +170,7 @@ impl HadoopCatalog {
             return Err(no_such_table(ident));
         };
         let metadata = read_metadata(&self.io, &location).await?;
-        Ok(Table::new(
-            ident.clone(),
-            location,
-            Arc::new(metadata),
-            self.io.clone(),
-            self,
-        ))
+        Ok(Table::new(ident.clone(), location, Arc::new(metadata), self.io.clone(), self))
     }
 }
 
@@ -236,10 +180,7 @@ impl Catalog for HadoopCatalog {
         &self.name
     }
 
-    async fn list_namespaces(
-        &self,
-        parent: Option<&NamespaceIdent>,
-    ) -> Result<Vec<NamespaceIdent>> {
+    async fn list_namespaces(&self, parent: Option<&NamespaceIdent>) -> Result<Vec<NamespaceIdent>> {
         let folder = match parent {
             None => self.warehouse.clone(),
             Some(ns) => {
@@ -258,24 +199,15 @@ impl Catalog for HadoopCatalog {
         Ok(out)
     }
 
-    async fn create_namespace(
-        &self,
-        ns: &NamespaceIdent,
-        properties: HashMap<String, String>,
-    ) -> Result<()> {
+    async fn create_namespace(&self, ns: &NamespaceIdent, properties: HashMap<String, String>) -> Result<()> {
         if !properties.is_empty() {
-            return Err(Error::unsupported(
-                "a namespace of a Hadoop catalog is a folder and has no properties",
-            )
-            .at(ns.to_url_string())
-            .clause("CAT-1"));
+            return Err(Error::unsupported("a namespace of a Hadoop catalog is a folder and has no properties")
+                .at(ns.to_url_string())
+                .clause("CAT-1"));
         }
         let folder = self.namespace_folder(ns)?;
         if self.io.folder_exists(&folder).await? {
-            return Err(Error::new(
-                ErrorKind::AlreadyExists,
-                format!("namespace {} exists", ns.join(".")),
-            ));
+            return Err(Error::new(ErrorKind::AlreadyExists, format!("namespace {} exists", ns.join("."))));
         }
         self.io.create_folder(&folder).await
     }
@@ -287,24 +219,16 @@ impl Catalog for HadoopCatalog {
 
     async fn namespace_properties(&self, ns: &NamespaceIdent) -> Result<HashMap<String, String>> {
         self.require_namespace(ns).await?;
-        Ok(HashMap::from([(
-            "location".to_string(),
-            self.namespace_folder(ns)?,
-        )]))
+        Ok(HashMap::from([("location".to_string(), self.namespace_folder(ns)?)]))
     }
 
     async fn drop_namespace(&self, ns: &NamespaceIdent) -> Result<()> {
         self.require_namespace(ns).await?;
         let folder = self.namespace_folder(ns)?;
-        self.io
-            .remove_empty_folder(&folder)
-            .await
-            .map_err(|e| match e.kind() {
-                ErrorKind::Conflict => {
-                    Error::conflict(format!("namespace {} is not empty", ns.join(".")))
-                }
-                _ => e,
-            })
+        self.io.remove_empty_folder(&folder).await.map_err(|e| match e.kind() {
+            ErrorKind::Conflict => Error::conflict(format!("namespace {} is not empty", ns.join("."))),
+            _ => e,
+        })
     }
 
     async fn list_tables(&self, ns: &NamespaceIdent) -> Result<Vec<TableIdent>> {
@@ -320,10 +244,7 @@ impl Catalog for HadoopCatalog {
     }
 
     async fn table_exists(&self, ident: &TableIdent) -> Result<bool> {
-        Ok(self
-            .current_version(&self.table_folder(ident)?)
-            .await?
-            .is_some())
+        Ok(self.current_version(&self.table_folder(ident)?).await?.is_some())
     }
 
     async fn create_table(self: Arc<Self>, table: NewTable) -> Result<Table> {
@@ -334,35 +255,19 @@ impl Catalog for HadoopCatalog {
         let metadata = first_metadata(&table, &folder, &self.props)?;
         self.require_namespace(ident.namespace()).await?;
         let location = self.put_first(&ident, &metadata).await?;
-        Ok(Table::new(
-            ident,
-            location,
-            Arc::new(metadata),
-            self.io.clone(),
-            self,
-        ))
+        Ok(Table::new(ident, location, Arc::new(metadata), self.io.clone(), self))
     }
 
     async fn default_location(&self, ident: &TableIdent) -> Result<String> {
         self.table_folder(ident)
     }
 
-    async fn create_from_metadata(
-        self: Arc<Self>,
-        ident: &TableIdent,
-        metadata: Metadata,
-    ) -> Result<Table> {
+    async fn create_from_metadata(self: Arc<Self>, ident: &TableIdent, metadata: Metadata) -> Result<Table> {
         self.check_location(ident, Some(metadata.location()))?;
         refuse_metadata_path(metadata.properties()).map_err(|e| e.at(ident))?;
         self.require_namespace(ident.namespace()).await?;
         let location = self.put_first(ident, &metadata).await?;
-        Ok(Table::new(
-            ident.clone(),
-            location,
-            Arc::new(metadata),
-            self.io.clone(),
-            self,
-        ))
+        Ok(Table::new(ident.clone(), location, Arc::new(metadata), self.io.clone(), self))
     }
 
     async fn load_table(self: Arc<Self>, ident: &TableIdent) -> Result<Table> {
@@ -378,9 +283,7 @@ impl Catalog for HadoopCatalog {
         };
         let files = if purge {
             let metadata = read_metadata(&self.io, &location).await?;
-            purge::table_files(&self.io, &metadata, &location)
-                .await
-                .map_err(|e| e.at(ident))?
+            purge::table_files(&self.io, &metadata, &location).await.map_err(|e| e.at(ident))?
         } else {
             Default::default()
         };
@@ -389,28 +292,16 @@ impl Catalog for HadoopCatalog {
     }
 
     async fn rename_table(&self, from: &TableIdent, to: &TableIdent) -> Result<()> {
-        Err(Error::unsupported(format!(
-            "a Hadoop catalog cannot rename tables (asked: {from} to {to})"
-        ))
-        .clause("CAT-1"))
+        Err(Error::unsupported(format!("a Hadoop catalog cannot rename tables (asked: {from} to {to})"))
+            .clause("CAT-1"))
     }
 
     /// Copies the metadata as version 1 of a new table; its files stay where they are.
-    async fn register_table(
-        self: Arc<Self>,
-        ident: &TableIdent,
-        metadata_location: &str,
-    ) -> Result<Table> {
+    async fn register_table(self: Arc<Self>, ident: &TableIdent, metadata_location: &str) -> Result<Table> {
         self.require_namespace(ident.namespace()).await?;
         let metadata = read_metadata(&self.io, metadata_location).await?;
         let location = self.put_first(ident, &metadata).await?;
-        Ok(Table::new(
-            ident.clone(),
-            location,
-            Arc::new(metadata),
-            self.io.clone(),
-            self,
-        ))
+        Ok(Table::new(ident.clone(), location, Arc::new(metadata), self.io.clone(), self))
     }
 
     async fn commit_table(self: Arc<Self>, commit: TableCommit) -> Result<Table> {
@@ -449,32 +340,20 @@ impl Catalog for HadoopCatalog {
         // The name of the next version follows from the base alone, so that all its writers race for one name even when
         // one of them changes the codec.
         let gzip = wants_gzip(base.properties())?;
-        let new = self
-            .put_version(&folder, version + 1, &commit.metadata, gzip)
-            .await
-            .map_err(|e| match e.kind() {
-                ErrorKind::AlreadyExists => moved(&ident, &location, &format!("v{}", version + 1)),
-                ErrorKind::NotFound => no_such_table(&ident),
-                _ => e,
-            })?;
+        let new = self.put_version(&folder, version + 1, &commit.metadata, gzip).await.map_err(|e| match e.kind() {
+            ErrorKind::AlreadyExists => moved(&ident, &location, &format!("v{}", version + 1)),
+            ErrorKind::NotFound => no_such_table(&ident),
+            _ => e,
+        })?;
         delete_expired_metadata(&self.io, &commit).await;
-        Ok(Table::new(
-            ident,
-            new,
-            Arc::new(commit.metadata),
-            self.io.clone(),
-            self,
-        ))
+        Ok(Table::new(ident, new, Arc::new(commit.metadata), self.io.clone(), self))
     }
 }
 
 /// Version of a metadata file by its name.
 fn version_of(file: &str) -> Option<u64> {
     let rest = file.strip_prefix('v')?;
-    EXTENSIONS
-        .iter()
-        .find_map(|e| rest.strip_suffix(e))
-        .and_then(|v| v.parse().ok())
+    EXTENSIONS.iter().find_map(|e| rest.strip_suffix(e)).and_then(|v| v.parse().ok())
 }
 
 /// A namespace level or table name that can be a folder.
@@ -490,19 +369,13 @@ fn folder_name(name: &str) -> Result<&str> {
 
 fn refuse_metadata_path(properties: &HashMap<String, String>) -> Result<()> {
     if properties.contains_key("write.metadata.path") {
-        return Err(Error::invalid(
-            "write.metadata.path cannot be set on a table of a Hadoop catalog",
-        )
-        .clause("FS-6"));
+        return Err(Error::invalid("write.metadata.path cannot be set on a table of a Hadoop catalog").clause("FS-6"));
     }
     Ok(())
 }
 
 fn moved(ident: &TableIdent, base: &str, current: &str) -> Error {
-    Error::new(
-        ErrorKind::CommitFailed,
-        format!("the table has moved on from {base} to {current}"),
-    )
-    .at(ident)
-    .clause("COMMIT-1")
+    Error::new(ErrorKind::CommitFailed, format!("the table has moved on from {base} to {current}"))
+        .at(ident)
+        .clause("COMMIT-1")
 }

@@ -65,14 +65,9 @@ pub trait Catalog: Debug + Send + Sync {
     fn name(&self) -> &str;
 
     /// Namespaces below `parent` (or at the top).
-    async fn list_namespaces(&self, parent: Option<&NamespaceIdent>)
-    -> Result<Vec<NamespaceIdent>>;
+    async fn list_namespaces(&self, parent: Option<&NamespaceIdent>) -> Result<Vec<NamespaceIdent>>;
     /// Creates a namespace; [`crate::ErrorKind::AlreadyExists`] if it is there.
-    async fn create_namespace(
-        &self,
-        ns: &NamespaceIdent,
-        properties: HashMap<String, String>,
-    ) -> Result<()>;
+    async fn create_namespace(&self, ns: &NamespaceIdent, properties: HashMap<String, String>) -> Result<()>;
     /// Whether the namespace exists.
     async fn namespace_exists(&self, ns: &NamespaceIdent) -> Result<bool>;
     /// Properties of a namespace.
@@ -102,25 +97,14 @@ pub trait Catalog: Debug + Send + Sync {
     async fn create_table(self: Arc<Self>, table: NewTable) -> Result<Table>;
     /// Where a new table of this name goes when nobody says.
     async fn default_location(&self, ident: &TableIdent) -> Result<String> {
-        Err(Error::unsupported(format!(
-            "catalog {:?} chooses locations only when it creates a table",
-            self.name()
-        ))
-        .at(ident))
+        Err(Error::unsupported(format!("catalog {:?} chooses locations only when it creates a table", self.name()))
+            .at(ident))
     }
     /// Creates a table from whole metadata, snapshots and all, whose files exist already: the end of a staged creation.
     /// [`crate::ErrorKind::AlreadyExists`] if it is there.
-    async fn create_from_metadata(
-        self: Arc<Self>,
-        ident: &TableIdent,
-        metadata: Metadata,
-    ) -> Result<Table> {
+    async fn create_from_metadata(self: Arc<Self>, ident: &TableIdent, metadata: Metadata) -> Result<Table> {
         let _ = metadata;
-        Err(Error::unsupported(format!(
-            "catalog {:?} cannot create tables from metadata",
-            self.name()
-        ))
-        .at(ident))
+        Err(Error::unsupported(format!("catalog {:?} cannot create tables from metadata", self.name())).at(ident))
     }
     /// Loads the current version; [`crate::ErrorKind::NotFound`] names the table.
     async fn load_table(self: Arc<Self>, ident: &TableIdent) -> Result<Table>;
@@ -129,11 +113,7 @@ pub trait Catalog: Debug + Send + Sync {
     /// Renames a table where the catalog can.
     async fn rename_table(&self, from: &TableIdent, to: &TableIdent) -> Result<()>;
     /// Registers existing metadata as a table.
-    async fn register_table(
-        self: Arc<Self>,
-        ident: &TableIdent,
-        metadata_location: &str,
-    ) -> Result<Table>;
+    async fn register_table(self: Arc<Self>, ident: &TableIdent, metadata_location: &str) -> Result<Table>;
     /// Makes a new version current if the base still is. [`crate::ErrorKind::CommitFailed`]: the pointer moved, nothing
     /// was changed, try again; [`crate::ErrorKind::CommitUnknown`]: it may or may not have happened (CONC-41).
     async fn commit_table(self: Arc<Self>, commit: TableCommit) -> Result<Table>;

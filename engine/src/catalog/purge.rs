@@ -15,36 +15,17 @@ const PARALLEL_DELETES: usize = 16;
 
 /// Locations of all files of a table whose current metadata file is `metadata_location`. Fails before anything is deleted
 /// when a manifest cannot be read, and refuses a table whose `gc.enabled` is false (PROP-29).
-pub async fn table_files(
-    io: &FileIo,
-    metadata: &Metadata,
-    metadata_location: &str,
-) -> Result<BTreeSet<String>> {
-    if metadata
-        .properties()
-        .get("gc.enabled")
-        .is_some_and(|v| v.eq_ignore_ascii_case("false"))
-    {
-        return Err(Error::invalid("gc.enabled is false: purging may delete files that other tables use; drop without purge")
-            .clause("PROP-29"));
+pub async fn table_files(io: &FileIo, metadata: &Metadata, metadata_location: &str) -> Result<BTreeSet<String>> {
+    if metadata.properties().get("gc.enabled").is_some_and(|v| v.eq_ignore_ascii_case("false")) {
+        return Err(Error::invalid(
+            "gc.enabled is false: purging may delete files that other tables use; drop without purge",
+        )
+        .clause("PROP-29"));
     }
     let mut files = BTreeSet::from([metadata_location.to_string()]);
-    files.extend(
-        metadata
-            .metadata_log()
-            .iter()
-            .map(|l| l.metadata_file.clone()),
-    );
-    files.extend(
-        metadata
-            .statistics_iter()
-            .map(|s| s.statistics_path.clone()),
-    );
-    files.extend(
-        metadata
-            .partition_statistics_iter()
-            .map(|s| s.statistics_path.clone()),
-    );
+    files.extend(metadata.metadata_log().iter().map(|l| l.metadata_file.clone()));
+    files.extend(metadata.statistics_iter().map(|s| s.statistics_path.clone()));
+    files.extend(metadata.partition_statistics_iter().map(|s| s.statistics_path.clone()));
     let mut manifests = BTreeSet::new();
     for snapshot in metadata.snapshots() {
         let list = snapshot.manifest_list();
@@ -84,13 +65,8 @@ async fn avro_records(io: &FileIo, location: &str) -> Result<Vec<Value>> {
         }
         other => other?,
     };
-    let broken = |e: apache_avro::Error| {
-        Error::malformed(format!("not a readable Avro file: {e}")).at(location)
-    };
-    apache_avro::Reader::new(bytes.as_ref())
-        .map_err(broken)?
-        .collect::<Result<_, _>>()
-        .map_err(broken)
+    let broken = |e: apache_avro::Error| Error::malformed(format!("not a readable Avro file: {e}")).at(location);
+    apache_avro::Reader::new(bytes.as_ref()).map_err(broken)?.collect::<Result<_, _>>().map_err(broken)
 }
 
 /// The string at a path of record fields.
@@ -107,8 +83,6 @@ fn text(record: &Value, path: &[&str], location: &str) -> Result<String> {
     }
     match current {
         Value::String(s) => Ok(s.clone()),
-        _ => {
-            Err(Error::malformed(format!("record has no string {:?}", path.join("."))).at(location))
-        }
+        _ => Err(Error::malformed(format!("record has no string {:?}", path.join("."))).at(location)),
     }
 }

@@ -28,12 +28,7 @@ const STATUS_CHECKS: u32 = 3;
 const STATUS_PAUSE: Duration = Duration::from_millis(300);
 
 /// Credentials of the client: they have no place in the properties of a file store.
-const CLIENT_ONLY: [&str; 4] = [
-    "token",
-    "credential",
-    "rest.auth.basic.password",
-    "rest.auth.basic.username",
-];
+const CLIENT_ONLY: [&str; 4] = ["token", "credential", "rest.auth.basic.password", "rest.auth.basic.username"];
 
 /// A catalog behind an Iceberg REST server.
 pub struct RestCatalog {
@@ -47,10 +42,7 @@ pub struct RestCatalog {
 impl std::fmt::Debug for RestCatalog {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // Properties may hold secrets.
-        f.debug_struct("RestCatalog")
-            .field("name", &self.name)
-            .field("uri", &self.http.uri())
-            .finish_non_exhaustive()
+        f.debug_struct("RestCatalog").field("name", &self.name).field("uri", &self.http.uri()).finish_non_exhaustive()
     }
 }
 
@@ -60,12 +52,7 @@ impl RestCatalog {
     pub async fn open(name: &str, uri: &str, props: HashMap<String, String>) -> Result<Self> {
         let (http, props) = Http::connect(uri, props).await?;
         let io = FileIo::new(store_props(&props));
-        Ok(Self {
-            name: name.to_string(),
-            http,
-            props,
-            io,
-        })
+        Ok(Self { name: name.to_string(), http, props, io })
     }
 
     fn tables_path(&self, ns: &NamespaceIdent) -> String {
@@ -73,11 +60,7 @@ impl RestCatalog {
     }
 
     fn table_path(&self, ident: &TableIdent) -> String {
-        format!(
-            "{}/{}",
-            self.tables_path(ident.namespace()),
-            escape(ident.name())
-        )
+        format!("{}/{}", self.tables_path(ident.namespace()), escape(ident.name()))
     }
 
     /// All pages of a listing (REST-33).
@@ -87,26 +70,14 @@ impl RestCatalog {
         loop {
             let mut query = query.to_vec();
             query.push(("pageToken", token.clone()));
-            let body = self
-                .http
-                .call(Method::GET, path, &query, None, Does::Read)
-                .await?
-                .body;
+            let body = self.http.call(Method::GET, path, &query, None, Does::Read).await?.body;
             let Some(Value::Array(items)) = body.get(key) else {
-                return Err(Error::malformed(format!("the listing has no {key:?}"))
-                    .at(path)
-                    .clause("REST-33"));
+                return Err(Error::malformed(format!("the listing has no {key:?}")).at(path).clause("REST-33"));
             };
             out.extend(items.iter().cloned());
-            match body
-                .get("next-page-token")
-                .and_then(Value::as_str)
-                .filter(|t| !t.is_empty())
-            {
+            match body.get("next-page-token").and_then(Value::as_str).filter(|t| !t.is_empty()) {
                 Some(next) if next == token => {
-                    return Err(Error::malformed("the server repeats a page token")
-                        .at(path)
-                        .clause("REST-33"));
+                    return Err(Error::malformed("the server repeats a page token").at(path).clause("REST-33"));
                 }
                 Some(next) => token = next.to_string(),
                 None => return Ok(out),
@@ -116,11 +87,7 @@ impl RestCatalog {
 
     /// Whether an object is there: HEAD where the server has it, else GET.
     async fn probe(&self, path: &str, tail: &str) -> Result<bool> {
-        let method = if self.http.has_head(tail) {
-            Method::HEAD
-        } else {
-            Method::GET
-        };
+        let method = if self.http.has_head(tail) { Method::HEAD } else { Method::GET };
         match self.http.call(method, path, &[], None, Does::Read).await {
             Ok(_) => Ok(true),
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
@@ -132,9 +99,7 @@ impl RestCatalog {
     fn table(self: Arc<Self>, ident: &TableIdent, body: &Value) -> Result<Table> {
         let loaded = wire::parse_load_result(body).map_err(|e| e.at(ident))?;
         let location = loaded.metadata_location.ok_or_else(|| {
-            Error::malformed("the server's table has no metadata-location")
-                .at(ident)
-                .clause("REST-40")
+            Error::malformed("the server's table has no metadata-location").at(ident).clause("REST-40")
         })?;
         let io = if loaded.config.is_empty() {
             self.io.clone()
@@ -143,22 +108,13 @@ impl RestCatalog {
             props.extend(store_props(&loaded.config));
             FileIo::new(props)
         };
-        Ok(Table::new(
-            ident.clone(),
-            location,
-            Arc::new(loaded.metadata),
-            io,
-            self,
-        ))
+        Ok(Table::new(ident.clone(), location, Arc::new(loaded.metadata), io, self))
     }
 
     async fn load(self: Arc<Self>, ident: &TableIdent) -> Result<Table> {
         let query = [("snapshots", "all".to_string())];
         let path = self.table_path(ident);
-        let answer = self
-            .http
-            .call(Method::GET, &path, &query, None, Does::Read)
-            .await;
+        let answer = self.http.call(Method::GET, &path, &query, None, Does::Read).await;
         let answer = answer.map_err(|e| match e.kind() {
             ErrorKind::NotFound => super::no_such_table(ident).with_source(e),
             _ => e,
@@ -168,19 +124,12 @@ impl RestCatalog {
 
     async fn post_commit(self: Arc<Self>, ident: &TableIdent, commit: &Value) -> Result<Table> {
         let path = self.table_path(ident);
-        let answer = self
-            .http
-            .call(Method::POST, &path, &[], Some(commit), Does::Commit)
-            .await?;
+        let answer = self.http.call(Method::POST, &path, &[], Some(commit), Does::Commit).await?;
         self.table(ident, &answer.body)
     }
 
     /// After an unknown outcome: the table, if it holds every snapshot this commit added (REST-64).
-    async fn find_commit(
-        self: Arc<Self>,
-        ident: &TableIdent,
-        updates: &[TableUpdate],
-    ) -> Option<Table> {
+    async fn find_commit(self: Arc<Self>, ident: &TableIdent, updates: &[TableUpdate]) -> Option<Table> {
         let added: Vec<i64> = updates
             .iter()
             .filter_map(|u| match u {
@@ -194,9 +143,7 @@ impl RestCatalog {
         for _ in 0..STATUS_CHECKS {
             tokio::time::sleep(STATUS_PAUSE).await;
             if let Ok(table) = self.clone().load(ident).await
-                && added
-                    .iter()
-                    .all(|id| table.metadata().snapshot_by_id(*id).is_some())
+                && added.iter().all(|id| table.metadata().snapshot_by_id(*id).is_some())
             {
                 return Some(table);
             }
@@ -211,46 +158,26 @@ impl Catalog for RestCatalog {
         &self.name
     }
 
-    async fn list_namespaces(
-        &self,
-        parent: Option<&NamespaceIdent>,
-    ) -> Result<Vec<NamespaceIdent>> {
-        let query: Vec<_> = parent
-            .map(|p| ("parent", self.http.namespace_query(p)))
-            .into_iter()
-            .collect();
+    async fn list_namespaces(&self, parent: Option<&NamespaceIdent>) -> Result<Vec<NamespaceIdent>> {
+        let query: Vec<_> = parent.map(|p| ("parent", self.http.namespace_query(p))).into_iter().collect();
         let items = self.pages("namespaces", &query, "namespaces").await?;
-        let mut out = items
-            .iter()
-            .map(wire::parse_namespace)
-            .collect::<Result<Vec<_>>>()?;
+        let mut out = items.iter().map(wire::parse_namespace).collect::<Result<Vec<_>>>()?;
         out.sort();
         Ok(out)
     }
 
-    async fn create_namespace(
-        &self,
-        ns: &NamespaceIdent,
-        properties: HashMap<String, String>,
-    ) -> Result<()> {
+    async fn create_namespace(&self, ns: &NamespaceIdent, properties: HashMap<String, String>) -> Result<()> {
         let body = json!({ "namespace": ns.as_ref() as &Vec<String>, "properties": properties });
-        self.http
-            .call(Method::POST, "namespaces", &[], Some(&body), Does::Create)
-            .await
-            .map(|_| ())
+        self.http.call(Method::POST, "namespaces", &[], Some(&body), Does::Create).await.map(|_| ())
     }
 
     async fn namespace_exists(&self, ns: &NamespaceIdent) -> Result<bool> {
-        self.probe(&format!("namespaces/{}", self.http.namespace(ns)), "")
-            .await
+        self.probe(&format!("namespaces/{}", self.http.namespace(ns)), "").await
     }
 
     async fn namespace_properties(&self, ns: &NamespaceIdent) -> Result<HashMap<String, String>> {
         let path = format!("namespaces/{}", self.http.namespace(ns));
-        let answer = self
-            .http
-            .call(Method::GET, &path, &[], None, Does::Read)
-            .await?;
+        let answer = self.http.call(Method::GET, &path, &[], None, Does::Read).await?;
         Ok(string_map(answer.body.get("properties")))
     }
 
@@ -262,28 +189,17 @@ impl Catalog for RestCatalog {
     ) -> Result<()> {
         let path = format!("namespaces/{}/properties", self.http.namespace(ns));
         let body = json!({ "removals": removals, "updates": updates });
-        self.http
-            .call(Method::POST, &path, &[], Some(&body), Does::Create)
-            .await
-            .map(|_| ())
+        self.http.call(Method::POST, &path, &[], Some(&body), Does::Create).await.map(|_| ())
     }
 
     async fn drop_namespace(&self, ns: &NamespaceIdent) -> Result<()> {
         let path = format!("namespaces/{}", self.http.namespace(ns));
-        self.http
-            .call(Method::DELETE, &path, &[], None, Does::Delete)
-            .await
-            .map(|_| ())
+        self.http.call(Method::DELETE, &path, &[], None, Does::Delete).await.map(|_| ())
     }
 
     async fn list_tables(&self, ns: &NamespaceIdent) -> Result<Vec<TableIdent>> {
-        let items = self
-            .pages(&self.tables_path(ns), &[], "identifiers")
-            .await?;
-        let mut out = items
-            .iter()
-            .map(wire::parse_ident)
-            .collect::<Result<Vec<_>>>()?;
+        let items = self.pages(&self.tables_path(ns), &[], "identifiers").await?;
+        let mut out = items.iter().map(wire::parse_ident).collect::<Result<Vec<_>>>()?;
         out.sort_by(|a, b| a.name().cmp(b.name()));
         Ok(out)
     }
@@ -297,25 +213,16 @@ impl Catalog for RestCatalog {
         super::files::wants_gzip(&table.properties).map_err(|e| e.at(&table.ident))?;
         let body = wire::create_request(&table)?;
         let path = self.tables_path(table.ident.namespace());
-        let answer = self
-            .http
-            .call(Method::POST, &path, &[], Some(&body), Does::Create)
-            .await?;
+        let answer = self.http.call(Method::POST, &path, &[], Some(&body), Does::Create).await?;
         self.table(&table.ident, &answer.body)
     }
 
-    async fn create_from_metadata(
-        self: Arc<Self>,
-        ident: &TableIdent,
-        metadata: Metadata,
-    ) -> Result<Table> {
+    async fn create_from_metadata(self: Arc<Self>, ident: &TableIdent, metadata: Metadata) -> Result<Table> {
         let body = wire::creating_commit(ident, &metadata)?;
-        self.post_commit(ident, &body)
-            .await
-            .map_err(|e| match e.kind() {
-                ErrorKind::CommitFailed => super::table_already_exists(ident).with_source(e),
-                _ => e,
-            })
+        self.post_commit(ident, &body).await.map_err(|e| match e.kind() {
+            ErrorKind::CommitFailed => super::table_already_exists(ident).with_source(e),
+            _ => e,
+        })
     }
 
     async fn load_table(self: Arc<Self>, ident: &TableIdent) -> Result<Table> {
@@ -324,68 +231,31 @@ impl Catalog for RestCatalog {
 
     async fn drop_table(&self, ident: &TableIdent, purge: bool) -> Result<()> {
         let query = [("purgeRequested", purge.to_string())];
-        self.http
-            .call(
-                Method::DELETE,
-                &self.table_path(ident),
-                &query,
-                None,
-                Does::Delete,
-            )
-            .await
-            .map(|_| ())
+        self.http.call(Method::DELETE, &self.table_path(ident), &query, None, Does::Delete).await.map(|_| ())
     }
 
     async fn rename_table(&self, from: &TableIdent, to: &TableIdent) -> Result<()> {
         let body = json!({ "source": wire::ident_json(from), "destination": wire::ident_json(to) });
-        self.http
-            .call(
-                Method::POST,
-                "tables/rename",
-                &[],
-                Some(&body),
-                Does::Create,
-            )
-            .await
-            .map(|_| ())
+        self.http.call(Method::POST, "tables/rename", &[], Some(&body), Does::Create).await.map(|_| ())
     }
 
-    async fn register_table(
-        self: Arc<Self>,
-        ident: &TableIdent,
-        metadata_location: &str,
-    ) -> Result<Table> {
-        let path = format!(
-            "namespaces/{}/register",
-            self.http.namespace(ident.namespace())
-        );
+    async fn register_table(self: Arc<Self>, ident: &TableIdent, metadata_location: &str) -> Result<Table> {
+        let path = format!("namespaces/{}/register", self.http.namespace(ident.namespace()));
         let body = json!({ "name": ident.name(), "metadata-location": metadata_location });
-        let answer = self
-            .http
-            .call(Method::POST, &path, &[], Some(&body), Does::Create)
-            .await?;
+        let answer = self.http.call(Method::POST, &path, &[], Some(&body), Does::Create).await?;
         self.table(ident, &answer.body)
     }
 
     async fn commit_table(self: Arc<Self>, commit: TableCommit) -> Result<Table> {
         check_commit(&commit)?;
         let ident = commit.base.ident();
-        let body = wire::commit_request(
-            ident,
-            &commit.requirements,
-            &commit.updates,
-            &commit.metadata.ext,
-        )?;
+        let body = wire::commit_request(ident, &commit.requirements, &commit.updates, &commit.metadata.ext)?;
         match self.clone().post_commit(ident, &body).await {
-            Err(e) if e.kind() == ErrorKind::CommitUnknown => {
-                match self.find_commit(ident, &commit.updates).await {
-                    Some(table) => Ok(table),
-                    None => Err(e.at(ident).clause("CONC-41")),
-                }
-            }
-            Err(e) if e.kind() == ErrorKind::NotFound => {
-                Err(super::no_such_table(ident).with_source(e))
-            }
+            Err(e) if e.kind() == ErrorKind::CommitUnknown => match self.find_commit(ident, &commit.updates).await {
+                Some(table) => Ok(table),
+                None => Err(e.at(ident).clause("CONC-41")),
+            },
+            Err(e) if e.kind() == ErrorKind::NotFound => Err(super::no_such_table(ident).with_source(e)),
             other => other,
         }
     }
@@ -394,9 +264,5 @@ impl Catalog for RestCatalog {
 /// Properties for file stores, without the client's own secrets.
 fn store_props(props: &HashMap<String, String>) -> HashMap<String, String> {
     let own = |k: &str| CLIENT_ONLY.contains(&k) || k.starts_with("header.");
-    props
-        .iter()
-        .filter(|(k, _)| !own(k))
-        .map(|(k, v)| (k.clone(), v.clone()))
-        .collect()
+    props.iter().filter(|(k, _)| !own(k)).map(|(k, v)| (k.clone(), v.clone())).collect()
 }

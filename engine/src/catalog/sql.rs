@@ -14,12 +14,9 @@ use iceberg::{NamespaceIdent, TableIdent};
 
 use self::db::Db;
 use super::files::{
-    check_commit, delete_expired_metadata, first_metadata, next_metastore_location, read_metadata,
-    write_metadata,
+    check_commit, delete_expired_metadata, first_metadata, next_metastore_location, read_metadata, write_metadata,
 };
-use super::{
-    Catalog, NewTable, TableCommit, no_such_namespace, no_such_table, purge, table_already_exists,
-};
+use super::{Catalog, NewTable, TableCommit, no_such_namespace, no_such_table, purge, table_already_exists};
 use crate::io::FileIo;
 use crate::table::Metadata;
 use crate::{Error, ErrorKind, Result, Table};
@@ -43,9 +40,7 @@ pub struct SqlCatalog {
 impl std::fmt::Debug for SqlCatalog {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // Properties may hold secrets.
-        f.debug_struct("SqlCatalog")
-            .field("name", &self.name)
-            .finish_non_exhaustive()
+        f.debug_struct("SqlCatalog").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
@@ -58,30 +53,17 @@ impl SqlCatalog {
     }
 
     /// The same over a given file access.
-    pub async fn open_with_io(
-        name: &str,
-        url: &str,
-        props: HashMap<String, String>,
-        io: FileIo,
-    ) -> Result<Self> {
+    pub async fn open_with_io(name: &str, url: &str, props: HashMap<String, String>, io: FileIo) -> Result<Self> {
         let warehouse = match props.get("warehouse") {
             Some(w) => Some(w.trim_end_matches('/').to_string()),
             None => db::folder_of(url)?.map(|f| format!("{f}/warehouse")),
         };
         let db = Db::open(url, &props).await?;
-        Ok(Self {
-            name: name.to_string(),
-            warehouse,
-            props,
-            io,
-            db,
-        })
+        Ok(Self { name: name.to_string(), warehouse, props, io, db })
     }
 
     async fn pointer(&self, ident: &TableIdent) -> Result<Option<String>> {
-        self.db
-            .pointer(&self.name, &joined(ident.namespace())?, ident.name())
-            .await
+        self.db.pointer(&self.name, &joined(ident.namespace())?, ident.name()).await
     }
 
     async fn all_namespaces(&self) -> Result<BTreeSet<Vec<String>>> {
@@ -96,11 +78,7 @@ impl SqlCatalog {
     }
 
     async fn require_namespace(&self, ns: &NamespaceIdent) -> Result<()> {
-        if self.namespace_exists(ns).await? {
-            Ok(())
-        } else {
-            Err(no_such_namespace(ns))
-        }
+        if self.namespace_exists(ns).await? { Ok(()) } else { Err(no_such_namespace(ns)) }
     }
 
     fn table(self: Arc<Self>, ident: TableIdent, location: String, metadata: Metadata) -> Table {
@@ -108,16 +86,7 @@ impl SqlCatalog {
     }
 
     async fn insert(&self, ident: &TableIdent, location: &str) -> Result<()> {
-        if self
-            .db
-            .insert(
-                &self.name,
-                &joined(ident.namespace())?,
-                ident.name(),
-                location,
-            )
-            .await?
-        {
+        if self.db.insert(&self.name, &joined(ident.namespace())?, ident.name(), location).await? {
             Ok(())
         } else {
             Err(table_already_exists(ident))
@@ -154,10 +123,7 @@ impl Catalog for SqlCatalog {
         &self.name
     }
 
-    async fn list_namespaces(
-        &self,
-        parent: Option<&NamespaceIdent>,
-    ) -> Result<Vec<NamespaceIdent>> {
+    async fn list_namespaces(&self, parent: Option<&NamespaceIdent>) -> Result<Vec<NamespaceIdent>> {
         let parent: Vec<String> = match parent {
             Some(ns) => {
                 self.require_namespace(ns).await?;
@@ -166,33 +132,17 @@ impl Catalog for SqlCatalog {
             None => Vec::new(),
         };
         let all = self.all_namespaces().await?;
-        let children = all
-            .into_iter()
-            .filter(|n| n.len() == parent.len() + 1 && n.starts_with(&parent));
-        children
-            .map(|n| NamespaceIdent::from_vec(n).map_err(Error::from))
-            .collect()
+        let children = all.into_iter().filter(|n| n.len() == parent.len() + 1 && n.starts_with(&parent));
+        children.map(|n| NamespaceIdent::from_vec(n).map_err(Error::from)).collect()
     }
 
-    async fn create_namespace(
-        &self,
-        ns: &NamespaceIdent,
-        mut properties: HashMap<String, String>,
-    ) -> Result<()> {
+    async fn create_namespace(&self, ns: &NamespaceIdent, mut properties: HashMap<String, String>) -> Result<()> {
         let key = joined(ns)?;
         if self.namespace_exists(ns).await? {
             return Err(namespace_exists(ns));
         }
         properties.insert(EXISTS.into(), "true".into());
-        if self
-            .db
-            .create_namespace(&self.name, &key, &properties)
-            .await?
-        {
-            Ok(())
-        } else {
-            Err(namespace_exists(ns))
-        }
+        if self.db.create_namespace(&self.name, &key, &properties).await? { Ok(()) } else { Err(namespace_exists(ns)) }
     }
 
     async fn namespace_exists(&self, ns: &NamespaceIdent) -> Result<bool> {
@@ -202,16 +152,11 @@ impl Catalog for SqlCatalog {
 
     async fn namespace_properties(&self, ns: &NamespaceIdent) -> Result<HashMap<String, String>> {
         self.require_namespace(ns).await?;
-        let mut props = self
-            .db
-            .namespace_properties(&self.name, &joined(ns)?)
-            .await?;
+        let mut props = self.db.namespace_properties(&self.name, &joined(ns)?).await?;
         props.remove(EXISTS);
         // As the JDBC catalog answers: engines place new tables by it.
         if let Some(warehouse) = &self.warehouse {
-            props
-                .entry("location".into())
-                .or_insert_with(|| format!("{warehouse}/{}", ns.join("/")));
+            props.entry("location".into()).or_insert_with(|| format!("{warehouse}/{}", ns.join("/")));
         }
         Ok(props)
     }
@@ -224,29 +169,17 @@ impl Catalog for SqlCatalog {
     ) -> Result<()> {
         self.require_namespace(ns).await?;
         if let Some(both) = removals.iter().find(|k| updates.contains_key(*k)) {
-            return Err(
-                Error::invalid(format!("property {both:?} is both set and removed"))
-                    .clause("REST-6"),
-            );
+            return Err(Error::invalid(format!("property {both:?} is both set and removed")).clause("REST-6"));
         }
         let removals: Vec<String> = removals.iter().filter(|k| *k != EXISTS).cloned().collect();
-        self.db
-            .update_namespace(&self.name, &joined(ns)?, &removals, updates)
-            .await
+        self.db.update_namespace(&self.name, &joined(ns)?, &removals, updates).await
     }
 
     async fn drop_namespace(&self, ns: &NamespaceIdent) -> Result<()> {
         self.require_namespace(ns).await?;
-        let has_child = self
-            .all_namespaces()
-            .await?
-            .iter()
-            .any(|n| n.len() > ns.len() && n.starts_with(ns.as_ref()));
+        let has_child = self.all_namespaces().await?.iter().any(|n| n.len() > ns.len() && n.starts_with(ns.as_ref()));
         if has_child || !self.db.drop_namespace(&self.name, &joined(ns)?).await? {
-            return Err(Error::conflict(format!(
-                "namespace {} is not empty",
-                ns.join(".")
-            )));
+            return Err(Error::conflict(format!("namespace {} is not empty", ns.join("."))));
         }
         Ok(())
     }
@@ -254,10 +187,7 @@ impl Catalog for SqlCatalog {
     async fn list_tables(&self, ns: &NamespaceIdent) -> Result<Vec<TableIdent>> {
         self.require_namespace(ns).await?;
         let names = self.db.tables(&self.name, &joined(ns)?).await?;
-        Ok(names
-            .into_iter()
-            .map(|n| TableIdent::new(ns.clone(), n))
-            .collect())
+        Ok(names.into_iter().map(|n| TableIdent::new(ns.clone(), n)).collect())
     }
 
     async fn table_exists(&self, ident: &TableIdent) -> Result<bool> {
@@ -290,11 +220,7 @@ impl Catalog for SqlCatalog {
         Ok(format!("{}/{}", folder.trim_end_matches('/'), ident.name()))
     }
 
-    async fn create_from_metadata(
-        self: Arc<Self>,
-        ident: &TableIdent,
-        metadata: Metadata,
-    ) -> Result<Table> {
+    async fn create_from_metadata(self: Arc<Self>, ident: &TableIdent, metadata: Metadata) -> Result<Table> {
         self.require_namespace(ident.namespace()).await?;
         let file = next_metastore_location(&metadata, None)?;
         write_metadata(&self.io, &file, &metadata).await?;
@@ -309,52 +235,31 @@ impl Catalog for SqlCatalog {
     }
 
     async fn load_table(self: Arc<Self>, ident: &TableIdent) -> Result<Table> {
-        let location = self
-            .pointer(ident)
-            .await?
-            .ok_or_else(|| no_such_table(ident))?;
-        let metadata = read_metadata(&self.io, &location)
-            .await
-            .map_err(|e| match e.kind() {
-                // The table is known, its file is gone: not the same as no table.
-                ErrorKind::NotFound => Error::malformed(format!(
-                    "table {ident} points to a metadata file that is not there"
-                ))
-                .at(&location)
-                .with_source(e),
-                _ => e,
-            })?;
+        let location = self.pointer(ident).await?.ok_or_else(|| no_such_table(ident))?;
+        let metadata = read_metadata(&self.io, &location).await.map_err(|e| match e.kind() {
+            // The table is known, its file is gone: not the same as no table.
+            ErrorKind::NotFound => {
+                Error::malformed(format!("table {ident} points to a metadata file that is not there"))
+                    .at(&location)
+                    .with_source(e)
+            }
+            _ => e,
+        })?;
         Ok(self.table(ident.clone(), location, metadata))
     }
 
     async fn drop_table(&self, ident: &TableIdent, purge: bool) -> Result<()> {
-        let location = self
-            .pointer(ident)
-            .await?
-            .ok_or_else(|| no_such_table(ident))?;
+        let location = self.pointer(ident).await?.ok_or_else(|| no_such_table(ident))?;
         let files = if purge {
             let metadata = read_metadata(&self.io, &location).await?;
-            purge::table_files(&self.io, &metadata, &location)
-                .await
-                .map_err(|e| e.at(ident))?
+            purge::table_files(&self.io, &metadata, &location).await.map_err(|e| e.at(ident))?
         } else {
             BTreeSet::new()
         };
-        if !self
-            .db
-            .drop_table(
-                &self.name,
-                &joined(ident.namespace())?,
-                ident.name(),
-                &location,
-            )
-            .await?
-        {
-            return Err(Error::new(
-                ErrorKind::CommitFailed,
-                "the table changed while it was dropped; try again",
-            )
-            .at(ident));
+        if !self.db.drop_table(&self.name, &joined(ident.namespace())?, ident.name(), &location).await? {
+            return Err(
+                Error::new(ErrorKind::CommitFailed, "the table changed while it was dropped; try again").at(ident)
+            );
         }
         purge::delete_files(&self.io, files).await
     }
@@ -365,22 +270,14 @@ impl Catalog for SqlCatalog {
             return Err(table_already_exists(to));
         }
         let (from_ns, to_ns) = (joined(from.namespace())?, joined(to.namespace())?);
-        match self
-            .db
-            .rename_table(&self.name, (&from_ns, from.name()), (&to_ns, to.name()))
-            .await?
-        {
+        match self.db.rename_table(&self.name, (&from_ns, from.name()), (&to_ns, to.name())).await? {
             None => Err(table_already_exists(to)),
             Some(false) => Err(no_such_table(from)),
             Some(true) => Ok(()),
         }
     }
 
-    async fn register_table(
-        self: Arc<Self>,
-        ident: &TableIdent,
-        metadata_location: &str,
-    ) -> Result<Table> {
+    async fn register_table(self: Arc<Self>, ident: &TableIdent, metadata_location: &str) -> Result<Table> {
         self.require_namespace(ident.namespace()).await?;
         let metadata = read_metadata(&self.io, metadata_location).await?;
         self.insert(ident, metadata_location).await?;
@@ -394,22 +291,17 @@ impl Catalog for SqlCatalog {
         let file = next_metastore_location(&commit.metadata, Some(base))?;
         write_metadata(&self.io, &file, &commit.metadata).await?;
         let ns = joined(ident.namespace())?;
-        match self
-            .db
-            .swap(&self.name, &ns, ident.name(), base, &file)
-            .await
-        {
+        match self.db.swap(&self.name, &ns, ident.name(), base, &file).await {
             Ok(true) => {}
             Ok(false) => {
                 discard(&self.io, &file).await;
                 return Err(match self.pointer(&ident).await? {
                     None => no_such_table(&ident),
-                    Some(current) => Error::new(
-                        ErrorKind::CommitFailed,
-                        format!("the table has moved on from {base} to {current}"),
-                    )
-                    .at(&ident)
-                    .clause("COMMIT-1"),
+                    Some(current) => {
+                        Error::new(ErrorKind::CommitFailed, format!("the table has moved on from {base} to {current}"))
+                            .at(&ident)
+                            .clause("COMMIT-1")
+                    }
                 });
             }
             // The database answered, with a refusal: nothing was changed.
@@ -439,10 +331,7 @@ fn joined(ns: &NamespaceIdent) -> Result<String> {
 }
 
 fn namespace_exists(ns: &NamespaceIdent) -> Error {
-    Error::new(
-        ErrorKind::AlreadyExists,
-        format!("namespace {} exists", ns.join(".")),
-    )
+    Error::new(ErrorKind::AlreadyExists, format!("namespace {} exists", ns.join(".")))
 }
 
 /// Deletes the metadata file of a commit that did not happen; what stays is an orphan, not a fault.

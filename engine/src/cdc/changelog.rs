@@ -145,24 +145,17 @@ impl ChangelogBuilder {
 
     fn build_inner(self) -> Result<ChangelogScan> {
         if self.carry_overs && (self.updates || self.net) {
-            return Err(Error::invalid(
-                "carry-overs can't be kept when updates or net changes are computed",
-            )
-            .clause("SPARK-5"));
+            return Err(
+                Error::invalid("carry-overs can't be kept when updates or net changes are computed").clause("SPARK-5")
+            );
         }
         let metadata = self.table.metadata().clone();
-        let schema = self
-            .schema
-            .clone()
-            .unwrap_or_else(|| metadata.current_schema().clone());
+        let schema = self.schema.clone().unwrap_or_else(|| metadata.current_schema().clone());
         let output = columns::project(&schema, &self.columns)?;
         let (pairing, keys) = self.pairing(&schema, &output)?;
         let mut steps = range::steps(&self.table, self.branch.as_deref(), &self.start, &self.end)?;
         // a full first step may be a `replace` whose history is gone; it counts with its content
-        steps.retain(|s| {
-            s.snapshot.summary().operation != Operation::Replace
-                || matches!(s.base, range::Base::Empty)
-        });
+        steps.retain(|s| s.snapshot.summary().operation != Operation::Replace || matches!(s.base, range::Base::Empty));
 
         let (filter, pred, filter_columns) = match &self.filter {
             Some(sql) => {
@@ -182,38 +175,19 @@ impl ChangelogBuilder {
                 None => {}
             }
         }
-        let read_schema = Arc::new(
-            Schema::builder()
-                .with_schema_id(schema.schema_id())
-                .with_fields(read)
-                .build()?,
-        );
+        let read_schema = Arc::new(Schema::builder().with_schema_id(schema.schema_id()).with_fields(read).build()?);
         let read_arrow = arrow_schema(&read_schema, &metadata.ext);
-        let filter = filter
-            .map(|e| physical_filter(e, &read_arrow))
-            .transpose()?;
+        let filter = filter.map(|e| physical_filter(e, &read_arrow)).transpose()?;
 
-        let output_schema = Schema::builder()
-            .with_schema_id(schema.schema_id())
-            .with_fields(output)
-            .build()?;
+        let output_schema = Schema::builder().with_schema_id(schema.schema_id()).with_fields(output).build()?;
         let output_arrow = arrow_schema(&output_schema, &metadata.ext);
         let mut value_fields: Vec<FieldRef> = output_arrow.fields().iter().cloned().collect();
-        value_fields.extend(
-            keys.iter()
-                .filter_map(|k| read_arrow.field_with_name(k).ok().cloned().map(Arc::new)),
-        );
+        value_fields.extend(keys.iter().filter_map(|k| read_arrow.field_with_name(k).ok().cloned().map(Arc::new)));
         let mut fields: Vec<FieldRef> = output_arrow.fields().iter().cloned().collect();
         fields.extend(meta_fields(self.meta));
         let pruner = Arc::new(FilePruner::new(pred, &metadata.inner));
         let run = Run {
-            reader: RowReader::new(
-                self.table.io().clone(),
-                metadata,
-                read_schema,
-                read_arrow,
-                filter,
-            ),
+            reader: RowReader::new(self.table.io().clone(), metadata, read_schema, read_arrow, filter),
             table: self.table,
             steps,
             pruner,
@@ -227,31 +201,21 @@ impl ChangelogBuilder {
             meta: self.meta,
             memory: self.memory,
         };
-        Ok(ChangelogScan {
-            run: Arc::new(run),
-            output_schema: Arc::new(output_schema),
-        })
+        Ok(ChangelogScan { run: Arc::new(run), output_schema: Arc::new(output_schema) })
     }
 
-    fn pairing(
-        &self,
-        schema: &Schema,
-        output: &[NestedFieldRef],
-    ) -> Result<(Pairing, Vec<String>)> {
+    fn pairing(&self, schema: &Schema, output: &[NestedFieldRef]) -> Result<(Pairing, Vec<String>)> {
         if !self.updates {
             return Ok((Pairing::None, Vec::new()));
         }
         let mut names = match &self.identifiers {
             Some(names) if !names.is_empty() => names.clone(),
-            _ => schema
-                .identifier_field_ids()
-                .filter_map(|id| schema.name_by_field_id(id))
-                .map(str::to_string)
-                .collect(),
+            _ => {
+                schema.identifier_field_ids().filter_map(|id| schema.name_by_field_id(id)).map(str::to_string).collect()
+            }
         };
         if names.is_empty() {
-            if self.table.metadata().format_version() >= iceberg::spec::FormatVersion::V3
-                && self.identifiers.is_none()
+            if self.table.metadata().format_version() >= iceberg::spec::FormatVersion::V3 && self.identifiers.is_none()
             {
                 return Ok((Pairing::RowId, Vec::new()));
             }
@@ -343,11 +307,7 @@ fn meta_fields(meta: MetaColumns) -> Vec<FieldRef> {
     ];
     let more = [
         Field::new("_commit_snapshot_sequence_number", DataType::Int64, false),
-        Field::new(
-            "_commit_timestamp",
-            DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
-            false,
-        ),
+        Field::new("_commit_timestamp", DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())), false),
         Field::new("_row_id", DataType::Int64, true),
     ];
     let fields: Vec<Field> = match meta {
@@ -368,22 +328,14 @@ pub(crate) fn parse_filter(
     let arrow = arrow_schema(schema, ext);
     let df = DFSchema::try_from(arrow.as_ref().clone())?;
     // names are taken as written: a configuration quotes nothing
-    let config =
-        SessionConfig::new().set_bool("datafusion.sql_parser.enable_ident_normalization", false);
+    let config = SessionConfig::new().set_bool("datafusion.sql_parser.enable_ident_normalization", false);
     let cx = SessionContext::new_with_config(config);
     let bad = |e: Error| {
-        Error::invalid(format!(
-            "key `filter`: {sql:?} is no predicate over the table's columns: {}",
-            e.message()
-        ))
+        Error::invalid(format!("key `filter`: {sql:?} is no predicate over the table's columns: {}", e.message()))
     };
-    let expr = cx
-        .state()
-        .create_logical_expr(sql, &df)
-        .map_err(|e| bad(e.into()))?;
+    let expr = cx.state().create_logical_expr(sql, &df).map_err(|e| bad(e.into()))?;
     let (simple, _) = datafusion::optimizer::simplify_expressions::ExprSimplifier::new(
-        datafusion::logical_expr::simplify::SimplifyContext::default()
-            .with_schema(Arc::new(df.clone())),
+        datafusion::logical_expr::simplify::SimplifyContext::default().with_schema(Arc::new(df.clone())),
     )
     .coerce(expr, &df)
     .map(|e| (e, ()))
@@ -392,24 +344,15 @@ pub(crate) fn parse_filter(
     match simple.get_type(&df).map_err(|e| bad(e.into()))? {
         DataType::Boolean | DataType::Null => {}
         other => {
-            return Err(Error::invalid(format!(
-                "key `filter`: {sql:?} gives {other}; a predicate is required"
-            )));
+            return Err(Error::invalid(format!("key `filter`: {sql:?} gives {other}; a predicate is required")));
         }
     }
-    let columns = simple
-        .column_refs()
-        .iter()
-        .map(|c| c.name.clone())
-        .collect();
+    let columns = simple.column_refs().iter().map(|c| c.name.clone()).collect();
     let pred = from_df_all(std::slice::from_ref(&simple), schema, ext);
     Ok((simple, pred, columns))
 }
 
-fn physical_filter(
-    expr: datafusion::logical_expr::Expr,
-    arrow: &SchemaRef,
-) -> Result<Arc<dyn PhysicalExpr>> {
+fn physical_filter(expr: datafusion::logical_expr::Expr, arrow: &SchemaRef) -> Result<Arc<dyn PhysicalExpr>> {
     let df = DFSchema::try_from(arrow.as_ref().clone())?;
     Ok(create_physical_expr(&expr, &df, &Default::default())?)
 }

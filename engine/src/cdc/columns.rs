@@ -32,23 +32,14 @@ pub fn project(schema: &Schema, columns: &Columns) -> Result<Vec<NestedFieldRef>
         Columns::All => fields.to_vec(),
         Columns::Keep(names) => {
             let paths = paths(names)?;
-            fields
-                .iter()
-                .filter_map(|f| keep(f, &paths.iter().map(Vec::as_slice).collect::<Vec<_>>()))
-                .collect()
+            fields.iter().filter_map(|f| keep(f, &paths.iter().map(Vec::as_slice).collect::<Vec<_>>())).collect()
         }
         Columns::Drop(names) => {
             let paths = paths(names)?;
-            fields
-                .iter()
-                .filter_map(|f| drop_from(f, &paths.iter().map(Vec::as_slice).collect::<Vec<_>>()))
-                .collect()
+            fields.iter().filter_map(|f| drop_from(f, &paths.iter().map(Vec::as_slice).collect::<Vec<_>>())).collect()
         }
         Columns::Only(name) => {
-            let f = fields
-                .iter()
-                .find(|f| f.name == *name)
-                .ok_or_else(|| unknown(name, schema))?;
+            let f = fields.iter().find(|f| f.name == *name).ok_or_else(|| unknown(name, schema))?;
             match f.field_type.as_ref() {
                 Type::Struct(s) => s.fields().to_vec(),
                 _ => {
@@ -60,25 +51,15 @@ pub fn project(schema: &Schema, columns: &Columns) -> Result<Vec<NestedFieldRef>
         }
     };
     if out.is_empty() {
-        return Err(Error::invalid(
-            "`drop` leaves no column; at least one must stay",
-        ));
+        return Err(Error::invalid("`drop` leaves no column; at least one must stay"));
     }
     Ok(out)
 }
 
 /// The error for a column that is not there.
 pub fn unknown(name: &str, schema: &Schema) -> Error {
-    let names: Vec<_> = schema
-        .as_struct()
-        .fields()
-        .iter()
-        .map(|f| f.name.as_str())
-        .collect();
-    Error::invalid(format!(
-        "no column {name:?}; there are: {}",
-        names.join(", ")
-    ))
+    let names: Vec<_> = schema.as_struct().fields().iter().map(|f| f.name.as_str()).collect();
+    Error::invalid(format!("no column {name:?}; there are: {}", names.join(", ")))
 }
 
 /// Elements of lists and maps can't be kept or dropped alone.
@@ -100,39 +81,26 @@ fn with_struct(f: &NestedFieldRef, fields: Vec<NestedFieldRef>) -> NestedFieldRe
 }
 
 fn keep(f: &NestedFieldRef, paths: &[&[String]]) -> Option<NestedFieldRef> {
-    let mine: Vec<&[String]> = paths
-        .iter()
-        .filter(|p| p[0] == f.name)
-        .map(|p| &p[1..])
-        .collect();
+    let mine: Vec<&[String]> = paths.iter().filter(|p| p[0] == f.name).map(|p| &p[1..]).collect();
     if mine.is_empty() {
         return None;
     }
     match f.field_type.as_ref() {
-        Type::Struct(s) if mine.iter().all(|p| !p.is_empty()) => Some(with_struct(
-            f,
-            s.fields().iter().filter_map(|f| keep(f, &mine)).collect(),
-        )),
+        Type::Struct(s) if mine.iter().all(|p| !p.is_empty()) => {
+            Some(with_struct(f, s.fields().iter().filter_map(|f| keep(f, &mine)).collect()))
+        }
         _ => Some(f.clone()),
     }
 }
 
 fn drop_from(f: &NestedFieldRef, paths: &[&[String]]) -> Option<NestedFieldRef> {
-    let mine: Vec<&[String]> = paths
-        .iter()
-        .filter(|p| p[0] == f.name)
-        .map(|p| &p[1..])
-        .collect();
+    let mine: Vec<&[String]> = paths.iter().filter(|p| p[0] == f.name).map(|p| &p[1..]).collect();
     if mine.iter().any(|p| p.is_empty()) {
         return None;
     }
     match f.field_type.as_ref() {
         Type::Struct(s) if !mine.is_empty() => {
-            let left: Vec<_> = s
-                .fields()
-                .iter()
-                .filter_map(|f| drop_from(f, &mine))
-                .collect();
+            let left: Vec<_> = s.fields().iter().filter_map(|f| drop_from(f, &mine)).collect();
             (!left.is_empty()).then(|| with_struct(f, left))
         }
         _ => Some(f.clone()),
@@ -148,21 +116,13 @@ pub fn prune(column: &ArrayRef, to: &FieldRef) -> Result<ArrayRef> {
             let columns = fields
                 .iter()
                 .map(|f| {
-                    let c = s
-                        .column_by_name(f.name())
-                        .ok_or_else(|| Error::internal(format!("no field {}", f.name())))?;
+                    let c =
+                        s.column_by_name(f.name()).ok_or_else(|| Error::internal(format!("no field {}", f.name())))?;
                     prune(c, f)
                 })
                 .collect::<Result<Vec<_>>>()?;
-            Ok(Arc::new(StructArray::try_new_with_length(
-                fields.clone(),
-                columns,
-                s.nulls().cloned(),
-                s.len(),
-            )?))
+            Ok(Arc::new(StructArray::try_new_with_length(fields.clone(), columns, s.nulls().cloned(), s.len())?))
         }
-        (from, want) => Err(Error::internal(format!(
-            "a column of type {from} was read where {want} is expected"
-        ))),
+        (from, want) => Err(Error::internal(format!("a column of type {from} was read where {want} is expected"))),
     }
 }

@@ -16,31 +16,16 @@ pub async fn connect(c: &CatalogConfig) -> Result<Arc<dyn Catalog>> {
     }
     const ALLOWED: &str = "hadoop (with `warehouse`), hive, rest, sql, jdbc (with `uri`)";
     let bad = |m: String| Error::invalid(m).at("catalog_properties");
-    let kind = c
-        .properties
-        .get("type")
-        .ok_or_else(|| bad(format!("key `type` is required; allowed: {ALLOWED}")))?;
+    let kind = c.properties.get("type").ok_or_else(|| bad(format!("key `type` is required; allowed: {ALLOWED}")))?;
     let key = match kind.to_ascii_lowercase().as_str() {
         "hadoop" => "warehouse",
         "hive" | "rest" | "sql" | "jdbc" => "uri",
         other => return Err(bad(format!("key `type` is {other:?}; allowed: {ALLOWED}"))),
     };
-    let place = c
-        .properties
-        .get(key)
-        .ok_or_else(|| bad(format!("a catalog of type {kind} needs key `{key}`")))?;
-    let props: HashMap<String, String> = c
-        .properties
-        .iter()
-        .filter(|(k, _)| *k != "type")
-        .map(|(k, v)| (k.clone(), v.clone()))
-        .collect();
-    open_catalog(
-        &format!("{}:{place}", kind.to_ascii_lowercase()),
-        &c.name,
-        props,
-    )
-    .await
+    let place = c.properties.get(key).ok_or_else(|| bad(format!("a catalog of type {kind} needs key `{key}`")))?;
+    let props: HashMap<String, String> =
+        c.properties.iter().filter(|(k, _)| *k != "type").map(|(k, v)| (k.clone(), v.clone())).collect();
+    open_catalog(&format!("{}:{place}", kind.to_ascii_lowercase()), &c.name, props).await
 }
 
 /// `namespace.table` as an identifier.
@@ -50,8 +35,6 @@ pub fn table_ident(name: &str) -> Result<TableIdent> {
         Some(table) if !parts.is_empty() && !table.is_empty() => {
             Ok(TableIdent::new(NamespaceIdent::from_vec(parts)?, table))
         }
-        _ => Err(Error::invalid(format!(
-            "{name:?} is no table name; allowed: NAMESPACE.TABLE"
-        ))),
+        _ => Err(Error::invalid(format!("{name:?} is no table name; allowed: NAMESPACE.TABLE"))),
     }
 }

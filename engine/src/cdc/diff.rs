@@ -9,9 +9,7 @@ use super::range::{Base, Step};
 use crate::deletes::{DeleteIndex, Deletes, file_scope, read_position_deletes};
 use crate::expr::FilePruner;
 use crate::io::normalize;
-use crate::manifest::{
-    Content, DataFile, FileKey, ManifestEntry, Metrics, Status, load_manifest_list, load_manifests,
-};
+use crate::manifest::{Content, DataFile, FileKey, ManifestEntry, Metrics, Status, load_manifest_list, load_manifests};
 use crate::types::{compare, decode_bound};
 use crate::{Error, Result, Table};
 
@@ -69,13 +67,7 @@ pub struct DiffPlanner {
 impl DiffPlanner {
     /// A planner; `pruner` leaves out files that hold no selected row.
     pub fn new(table: Table, pruner: Arc<FilePruner>) -> Self {
-        Self {
-            table,
-            pruner,
-            cache: Cache::default(),
-            list: None,
-            index: None,
-        }
+        Self { table, pruner, cache: Cache::default(), list: None, index: None }
     }
 
     /// The data files whose live rows the snapshot changed: removed and changed ones, then added ones, each in a stable order.
@@ -93,65 +85,38 @@ impl DiffPlanner {
         let after = self.manifests(child).await?;
         let after_index = self.delete_index(child.snapshot_id(), &after).await?;
 
-        let known = |list: &[ManifestFile]| -> HashSet<String> {
-            list.iter().map(|m| m.manifest_path.clone()).collect()
-        };
+        let known =
+            |list: &[ManifestFile]| -> HashSet<String> { list.iter().map(|m| m.manifest_path.clone()).collect() };
         let (in_before, in_after) = (known(&before), known(&after));
-        let only = |list: &[ManifestFile],
-                    other: &HashSet<String>,
-                    content: ManifestContentType|
-         -> Vec<ManifestFile> {
-            list.iter()
-                .filter(|m| m.content == content && !other.contains(&m.manifest_path))
-                .cloned()
-                .collect()
-        };
+        let only =
+            |list: &[ManifestFile], other: &HashSet<String>, content: ManifestContentType| -> Vec<ManifestFile> {
+                list.iter().filter(|m| m.content == content && !other.contains(&m.manifest_path)).cloned().collect()
+            };
         use ManifestContentType::{Data, Deletes as DeleteManifests};
         let data_after = by_path(self.live(&only(&after, &in_before, Data)).await?);
         let data_before = by_path(self.live(&only(&before, &in_after, Data)).await?);
-        let deletes_after = by_key(
-            self.live(&only(&after, &in_before, DeleteManifests))
-                .await?,
-        );
-        let deletes_before = by_key(
-            self.live(&only(&before, &in_after, DeleteManifests))
-                .await?,
-        );
+        let deletes_after = by_key(self.live(&only(&after, &in_before, DeleteManifests)).await?);
+        let deletes_before = by_key(self.live(&only(&before, &in_after, DeleteManifests)).await?);
 
         let mut out = Vec::new();
         let side = |e: &Arc<ManifestEntry>, index: &DeleteIndex| -> Result<Side> {
-            Ok(Side {
-                entry: e.clone(),
-                deletes: index.for_file(e)?,
-            })
+            Ok(Side { entry: e.clone(), deletes: index.for_file(e)? })
         };
         for (path, e) in &data_before {
             if !data_after.contains_key(path) && self.pruner.may_match(&e.file) {
-                out.push(FileDiff {
-                    before: Some(side(e, &before_index)?),
-                    after: None,
-                    equality: Vec::new(),
-                });
+                out.push(FileDiff { before: Some(side(e, &before_index)?), after: None, equality: Vec::new() });
             }
         }
         for (path, e) in &data_after {
             if !data_before.contains_key(path) && self.pruner.may_match(&e.file) {
-                out.push(FileDiff {
-                    before: None,
-                    after: Some(side(e, &after_index)?),
-                    equality: Vec::new(),
-                });
+                out.push(FileDiff { before: None, after: Some(side(e, &after_index)?), equality: Vec::new() });
             }
         }
 
         let changed: Vec<Arc<ManifestEntry>> = deletes_after
             .iter()
             .filter(|(k, _)| !deletes_before.contains_key(*k))
-            .chain(
-                deletes_before
-                    .iter()
-                    .filter(|(k, _)| !deletes_after.contains_key(*k)),
-            )
+            .chain(deletes_before.iter().filter(|(k, _)| !deletes_after.contains_key(*k)))
             .map(|(_, e)| e.clone())
             .collect();
         if !changed.is_empty() {
@@ -169,18 +134,13 @@ impl DiffPlanner {
                         Some(p) => {
                             touched.insert(normalize(&p));
                         }
-                        None => touched.extend(
-                            read_position_deletes(self.table.io(), &e.file)
-                                .await?
-                                .into_keys(),
-                        ),
+                        None => touched.extend(read_position_deletes(self.table.io(), &e.file).await?.into_keys()),
                     },
                 }
             }
             touched.retain(|p| !gone_or_new.contains(p));
             let want = |e: &ManifestEntry| {
-                touched.contains(&normalize(&e.file.path))
-                    || equality.iter().any(|d| may_reach(d, e))
+                touched.contains(&normalize(&e.file.path)) || equality.iter().any(|d| may_reach(d, e))
             };
             let kept_after = self.find(&after, &want).await?;
             let kept_before = self.find(&before, &want).await?;
@@ -194,18 +154,11 @@ impl DiffPlanner {
                 }
                 let (before, after) = (side(b, &before_index)?, side(&a, &after_index)?);
                 let equality = symmetric(&before.deletes.equality, &after.deletes.equality);
-                let equality: Vec<_> = equality
-                    .into_iter()
-                    .filter(|d| may_hit(d, &a, &schema))
-                    .collect();
+                let equality: Vec<_> = equality.into_iter().filter(|d| may_hit(d, &a, &schema)).collect();
                 if equality.is_empty() && same_positions(&before.deletes, &after.deletes) {
                     continue;
                 }
-                out.push(FileDiff {
-                    before: Some(before),
-                    after: Some(after),
-                    equality,
-                });
+                out.push(FileDiff { before: Some(before), after: Some(after), equality });
             }
         }
         out.sort_by(|a, b| {
@@ -225,33 +178,19 @@ impl DiffPlanner {
             .clause("CDC-29")
         };
         let list = self.manifests(&step.snapshot).await?;
-        let own: Vec<ManifestFile> = list
-            .iter()
-            .filter(|m| m.added_snapshot_id == id)
-            .cloned()
-            .collect();
+        let own: Vec<ManifestFile> = list.iter().filter(|m| m.added_snapshot_id == id).cloned().collect();
         let index = self.delete_index(id, &list).await?;
         let loaded = load_manifests(self.table.io(), &own, self.table.metadata()).await?;
         let mut out = Vec::new();
         for (m, entries) in own.iter().zip(loaded) {
-            for e in entries
-                .into_iter()
-                .filter(|e| e.snapshot_id == Some(id) && e.status != Status::Existing)
-            {
+            for e in entries.into_iter().filter(|e| e.snapshot_id == Some(id) && e.status != Status::Existing) {
                 if m.content != ManifestContentType::Data || e.status == Status::Deleted {
                     return Err(refuse());
                 }
                 let e = Arc::new(e);
                 if self.pruner.may_match(&e.file) {
-                    let after = Side {
-                        deletes: index.for_file(&e)?,
-                        entry: e,
-                    };
-                    out.push(FileDiff {
-                        before: None,
-                        after: Some(after),
-                        equality: Vec::new(),
-                    });
+                    let after = Side { deletes: index.for_file(&e)?, entry: e };
+                    out.push(FileDiff { before: None, after: Some(after), equality: Vec::new() });
                 }
             }
         }
@@ -265,14 +204,9 @@ impl DiffPlanner {
         {
             return Ok(list.clone());
         }
-        let list = load_manifest_list(self.table.io(), s)
-            .await
-            .map_err(|e| missing_file(e, id))?;
-        let list: Arc<Vec<_>> = Arc::new(
-            list.into_iter()
-                .filter(|m| m.has_added_files() || m.has_existing_files())
-                .collect(),
-        );
+        let list = load_manifest_list(self.table.io(), s).await.map_err(|e| missing_file(e, id))?;
+        let list: Arc<Vec<_>> =
+            Arc::new(list.into_iter().filter(|m| m.has_added_files() || m.has_existing_files()).collect());
         self.list = Some((id, list.clone()));
         Ok(list)
     }
@@ -283,11 +217,8 @@ impl DiffPlanner {
         {
             return Ok(index.clone());
         }
-        let deletes: Vec<ManifestFile> = list
-            .iter()
-            .filter(|m| m.content == ManifestContentType::Deletes)
-            .cloned()
-            .collect();
+        let deletes: Vec<ManifestFile> =
+            list.iter().filter(|m| m.content == ManifestContentType::Deletes).cloned().collect();
         let index = Arc::new(DeleteIndex::build(self.live(&deletes).await?)?);
         self.index = Some((id, index.clone()));
         Ok(index)
@@ -296,28 +227,17 @@ impl DiffPlanner {
     /// Live entries of manifests.
     async fn live(&mut self, manifests: &[ManifestFile]) -> Result<Vec<Arc<ManifestEntry>>> {
         let key = |m: &ManifestFile| (m.manifest_path.clone(), m.first_row_id);
-        let missing: Vec<ManifestFile> = manifests
-            .iter()
-            .filter(|m| !self.cache.entries.contains_key(&key(m)))
-            .cloned()
-            .collect();
+        let missing: Vec<ManifestFile> =
+            manifests.iter().filter(|m| !self.cache.entries.contains_key(&key(m))).cloned().collect();
         let loaded = load_manifests(self.table.io(), &missing, self.table.metadata()).await?;
         let mut fresh: HashMap<_, Arc<Vec<Arc<ManifestEntry>>>> = HashMap::new();
         for (m, entries) in missing.iter().zip(loaded) {
-            let live: Vec<_> = entries
-                .into_iter()
-                .filter(ManifestEntry::is_live)
-                .map(Arc::new)
-                .collect();
+            let live: Vec<_> = entries.into_iter().filter(ManifestEntry::is_live).map(Arc::new).collect();
             fresh.insert(key(m), Arc::new(live));
         }
         let out = manifests
             .iter()
-            .filter_map(|m| {
-                fresh
-                    .get(&key(m))
-                    .or_else(|| self.cache.entries.get(&key(m)))
-            })
+            .filter_map(|m| fresh.get(&key(m)).or_else(|| self.cache.entries.get(&key(m))))
             .flat_map(|v| v.iter().cloned())
             .collect();
         let rows: usize = fresh.values().map(|v| v.len()).sum();
@@ -336,17 +256,9 @@ impl DiffPlanner {
         want: &impl Fn(&ManifestEntry) -> bool,
     ) -> Result<HashMap<String, Arc<ManifestEntry>>> {
         let mut out = HashMap::new();
-        for m in list
-            .iter()
-            .filter(|m| m.content == ManifestContentType::Data)
-        {
+        for m in list.iter().filter(|m| m.content == ManifestContentType::Data) {
             let entries = self.live(std::slice::from_ref(m)).await?;
-            out.extend(
-                entries
-                    .into_iter()
-                    .filter(|e| want(e))
-                    .map(|e| (normalize(&e.file.path), e)),
-            );
+            out.extend(entries.into_iter().filter(|e| want(e)).map(|e| (normalize(&e.file.path), e)));
         }
         Ok(out)
     }
@@ -355,28 +267,17 @@ impl DiffPlanner {
 /// A file of a kept snapshot that is gone is lost history, which the message should say.
 fn missing_file(e: Error, snapshot: i64) -> Error {
     if e.kind() == crate::ErrorKind::NotFound {
-        return Error::not_found(format!(
-            "a file of snapshot {snapshot} is gone: {}",
-            e.message()
-        ))
-        .clause("CDC-29");
+        return Error::not_found(format!("a file of snapshot {snapshot} is gone: {}", e.message())).clause("CDC-29");
     }
     e
 }
 
 fn sequence(d: &FileDiff) -> i64 {
-    d.after
-        .as_ref()
-        .or(d.before.as_ref())
-        .and_then(|s| s.entry.sequence_number)
-        .unwrap_or(0)
+    d.after.as_ref().or(d.before.as_ref()).and_then(|s| s.entry.sequence_number).unwrap_or(0)
 }
 
 fn by_path(entries: Vec<Arc<ManifestEntry>>) -> HashMap<String, Arc<ManifestEntry>> {
-    entries
-        .into_iter()
-        .map(|e| (normalize(&e.file.path), e))
-        .collect()
+    entries.into_iter().map(|e| (normalize(&e.file.path), e)).collect()
 }
 
 fn by_key(entries: Vec<Arc<ManifestEntry>>) -> HashMap<FileKey, Arc<ManifestEntry>> {
@@ -384,8 +285,7 @@ fn by_key(entries: Vec<Arc<ManifestEntry>>) -> HashMap<FileKey, Arc<ManifestEntr
 }
 
 fn symmetric(a: &[Arc<ManifestEntry>], b: &[Arc<ManifestEntry>]) -> Vec<Arc<ManifestEntry>> {
-    let keys =
-        |v: &[Arc<ManifestEntry>]| -> HashSet<FileKey> { v.iter().map(|e| e.file.key()).collect() };
+    let keys = |v: &[Arc<ManifestEntry>]| -> HashSet<FileKey> { v.iter().map(|e| e.file.key()).collect() };
     let (ka, kb) = (keys(a), keys(b));
     a.iter()
         .filter(|e| !kb.contains(&e.file.key()))
@@ -403,8 +303,7 @@ fn same_positions(a: &Deletes, b: &Deletes) -> bool {
 fn may_reach(delete: &ManifestEntry, data: &ManifestEntry) -> bool {
     let older = data.sequence_number.unwrap_or(0) < delete.sequence_number.unwrap_or(0);
     let place = delete.file.partition.fields().is_empty()
-        || (delete.file.spec_id == data.file.spec_id
-            && delete.file.partition == data.file.partition);
+        || (delete.file.spec_id == data.file.spec_id && delete.file.partition == data.file.partition);
     older && place
 }
 
@@ -415,26 +314,20 @@ fn may_hit(delete: &ManifestEntry, data: &ManifestEntry, schema: &Schema) -> boo
     };
     for id in delete.file.equality_ids.iter().flatten() {
         let nulls = |m: &Metrics| Some((*m.null_value_counts.get(id)?, *m.value_counts.get(id)?));
-        let (Some((delete_nulls, delete_values)), Some((data_nulls, data_values))) =
-            (nulls(d), nulls(f))
-        else {
+        let (Some((delete_nulls, delete_values)), Some((data_nulls, data_values))) = (nulls(d), nulls(f)) else {
             continue;
         };
         if delete_nulls > 0 && data_nulls > 0 {
             continue;
         }
-        if data_nulls == data_values && delete_nulls == 0
-            || delete_nulls == delete_values && data_nulls == 0
-        {
+        if data_nulls == data_values && delete_nulls == 0 || delete_nulls == delete_values && data_nulls == 0 {
             return false;
         }
-        let Some(Type::Primitive(ty)) = schema.field_by_id(*id).map(|f| f.field_type.as_ref())
-        else {
+        let Some(Type::Primitive(ty)) = schema.field_by_id(*id).map(|f| f.field_type.as_ref()) else {
             continue;
         };
         let bound = |b: Option<&Vec<u8>>| b.and_then(|b| decode_bound(b, ty));
-        let above = |low: Option<&Vec<u8>>, high: Option<&Vec<u8>>| match (bound(low), bound(high))
-        {
+        let above = |low: Option<&Vec<u8>>, high: Option<&Vec<u8>>| match (bound(low), bound(high)) {
             (Some(l), Some(h)) => compare(&l, &h) == Some(std::cmp::Ordering::Greater),
             _ => false,
         };

@@ -35,9 +35,7 @@ pub async fn read(config: &ReadConfig, table: &Table) -> Result<SendableRecordBa
     }
     let names: Vec<_> = fields
         .iter()
-        .map(|f| {
-            datafusion::prelude::Expr::Column(datafusion::common::Column::new_unqualified(&f.name))
-        })
+        .map(|f| datafusion::prelude::Expr::Column(datafusion::common::Column::new_unqualified(&f.name)))
         .collect();
     let stream = df.select(names)?.execute_stream().await?;
     let pruned = Schema::builder().with_fields(fields).build()?;
@@ -51,11 +49,7 @@ pub async fn read(config: &ReadConfig, table: &Table) -> Result<SendableRecordBa
             .zip(to.fields())
             .map(|(c, f)| {
                 // the scan gives views; only their form differs
-                let c = if c.data_type().is_nested() {
-                    c.clone()
-                } else {
-                    cast(c, f.data_type())?
-                };
+                let c = if c.data_type().is_nested() { c.clone() } else { cast(c, f.data_type())? };
                 columns::prune(&c, f)
             })
             .collect::<Result<Vec<_>>>()?;
@@ -82,11 +76,7 @@ pub struct Written {
 ///
 /// Errors come before anything is written, as far as the rows can tell: an unknown column, a null or missing value in a
 /// table's name, an unknown change type.
-pub async fn write(
-    config: &WriteConfig,
-    catalog: &Arc<dyn Catalog>,
-    rows: &[RecordBatch],
-) -> Result<Vec<Written>> {
+pub async fn write(config: &WriteConfig, catalog: &Arc<dyn Catalog>, rows: &[RecordBatch]) -> Result<Vec<Written>> {
     let Some(first) = rows.first() else {
         return Ok(Vec::new());
     };
@@ -95,15 +85,10 @@ pub async fn write(
     let order = order(config, &rows)?;
     let mut groups: BTreeMap<String, Vec<u32>> = BTreeMap::new();
     for i in order {
-        groups
-            .entry(destination(config, &rows, i as usize)?)
-            .or_default()
-            .push(i);
+        groups.entry(destination(config, &rows, i as usize)?).or_default().push(i);
     }
-    let control: Vec<&String> = [&config.change_type_column, &config.sequence_number_column]
-        .into_iter()
-        .flatten()
-        .collect();
+    let control: Vec<&String> =
+        [&config.change_type_column, &config.sequence_number_column].into_iter().flatten().collect();
     let fields = written_fields(config, &rows, &control)?;
     let mut jobs = Vec::new();
     for (name, picked) in groups {
@@ -133,12 +118,7 @@ pub async fn write(
         let summary = config.snapshot_properties.clone().into_iter().collect();
         match apply(&table, &plan, stream, summary).await? {
             Outcome::Done(d) => {
-                out.push(Written {
-                    table: name,
-                    snapshot_id: d.snapshot_id,
-                    inserted: d.inserted,
-                    deleted: d.deleted,
-                });
+                out.push(Written { table: name, snapshot_id: d.snapshot_id, inserted: d.inserted, deleted: d.deleted });
             }
             Outcome::Superseded(_) => {
                 return Err(Error::internal("a write without a position was superseded"));
@@ -149,18 +129,11 @@ pub async fn write(
 }
 
 /// The columns that are written, as fields with fresh ids. Control columns stay only when `keep` names them (BEAM-10).
-fn written_fields(
-    config: &WriteConfig,
-    rows: &RecordBatch,
-    control: &[&String],
-) -> Result<Vec<NestedFieldRef>> {
+fn written_fields(config: &WriteConfig, rows: &RecordBatch, control: &[&String]) -> Result<Vec<NestedFieldRef>> {
     let schema = iceberg::arrow::arrow_schema_to_schema_auto_assign_ids(&plain(rows.schema_ref()))?;
     let fields = columns::project(&schema, &config.columns)?;
     let kept = matches!(config.columns, Columns::Keep(_));
-    Ok(fields
-        .into_iter()
-        .filter(|f| kept || !control.contains(&&f.name))
-        .collect())
+    Ok(fields.into_iter().filter(|f| kept || !control.contains(&&f.name)).collect())
 }
 
 /// JSON has no 32-bit numbers and no required columns; an all-null column has no type to make a column of.
@@ -169,11 +142,7 @@ fn plain(schema: &ArrowSchema) -> ArrowSchema {
         .fields()
         .iter()
         .map(|f| {
-            let t = if *f.data_type() == DataType::Null {
-                DataType::Utf8
-            } else {
-                f.data_type().clone()
-            };
+            let t = if *f.data_type() == DataType::Null { DataType::Utf8 } else { f.data_type().clone() };
             Field::new(f.name(), t, true)
         })
         .collect();
@@ -185,58 +154,37 @@ fn change_types(config: &WriteConfig, rows: &RecordBatch) -> Result<Vec<&'static
     let Some(column) = &config.change_type_column else {
         return Ok(vec!["INSERT"; rows.num_rows()]);
     };
-    let values = rows
-        .column_by_name(column)
-        .ok_or_else(|| no_column(rows, column, "change_type_column"))?;
+    let values = rows.column_by_name(column).ok_or_else(|| no_column(rows, column, "change_type_column"))?;
     let values = cast(values, &DataType::Utf8)?;
     let values = values.as_string::<i32>();
     let known = ["INSERT", "UPDATE_BEFORE", "UPDATE_AFTER", "DELETE"];
     (0..values.len())
         .map(|i| {
-            let word = if values.is_null(i) {
-                "NULL"
-            } else {
-                values.value(i)
-            };
-            let word = config
-                .change_type_map
-                .get(word)
-                .map_or(word, String::as_str);
-            known
-                .into_iter()
-                .find(|k| k.eq_ignore_ascii_case(word))
-                .ok_or_else(|| {
-                    let mapped: Vec<_> = config.change_type_map.keys().cloned().collect();
-                    Error::invalid(format!(
-                        "row {i}: column {column} is {word:?}; allowed: {}{}{}",
-                        known.join(", "),
-                        if mapped.is_empty() {
-                            ""
-                        } else {
-                            ", and by `change_type_map`: "
-                        },
-                        mapped.join(", ")
-                    ))
-                })
+            let word = if values.is_null(i) { "NULL" } else { values.value(i) };
+            let word = config.change_type_map.get(word).map_or(word, String::as_str);
+            known.into_iter().find(|k| k.eq_ignore_ascii_case(word)).ok_or_else(|| {
+                let mapped: Vec<_> = config.change_type_map.keys().cloned().collect();
+                Error::invalid(format!(
+                    "row {i}: column {column} is {word:?}; allowed: {}{}{}",
+                    known.join(", "),
+                    if mapped.is_empty() { "" } else { ", and by `change_type_map`: " },
+                    mapped.join(", ")
+                ))
+            })
         })
         .collect()
 }
 
 /// Rows in the order in which they happened.
 fn order(config: &WriteConfig, rows: &RecordBatch) -> Result<Vec<u32>> {
-    let n = u32::try_from(rows.num_rows())
-        .map_err(|_| Error::invalid("more rows than one write takes"))?;
+    let n = u32::try_from(rows.num_rows()).map_err(|_| Error::invalid("more rows than one write takes"))?;
     let mut out: Vec<u32> = (0..n).collect();
     if let Some(column) = &config.sequence_number_column {
-        let values = rows
-            .column_by_name(column)
-            .ok_or_else(|| no_column(rows, column, "sequence_number_column"))?;
+        let values = rows.column_by_name(column).ok_or_else(|| no_column(rows, column, "sequence_number_column"))?;
         let values = cast(values, &DataType::Int64)?;
         if values.null_count() > 0 {
-            return Err(Error::invalid(format!(
-                "column {column} orders the changes and must not be null"
-            ))
-            .at("sequence_number_column"));
+            return Err(Error::invalid(format!("column {column} orders the changes and must not be null"))
+                .at("sequence_number_column"));
         }
         let values = values.as_primitive::<Int64Type>();
         out.sort_by_key(|i| values.value(*i as usize));
@@ -245,17 +193,8 @@ fn order(config: &WriteConfig, rows: &RecordBatch) -> Result<Vec<u32>> {
 }
 
 fn no_column(rows: &RecordBatch, name: &str, key: &'static str) -> Error {
-    let names: Vec<_> = rows
-        .schema_ref()
-        .fields()
-        .iter()
-        .map(|f| f.name().as_str())
-        .collect();
-    Error::invalid(format!(
-        "no column {name:?}; there are: {}",
-        names.join(", ")
-    ))
-    .at(key)
+    let names: Vec<_> = rows.schema_ref().fields().iter().map(|f| f.name().as_str()).collect();
+    Error::invalid(format!("no column {name:?}; there are: {}", names.join(", "))).at(key)
 }
 
 /// Name of the table that a row goes to.
@@ -269,11 +208,9 @@ fn destination(config: &WriteConfig, rows: &RecordBatch, i: usize) -> Result<Str
             TemplatePart::Text(t) => out.push_str(t),
             TemplatePart::Field(path) => {
                 let mut names = path.split('.');
-                let mut column: Option<ArrayRef> =
-                    names.next().and_then(|n| rows.column_by_name(n).cloned());
+                let mut column: Option<ArrayRef> = names.next().and_then(|n| rows.column_by_name(n).cloned());
                 for n in names {
-                    column = column
-                        .and_then(|c| c.as_struct_opt().and_then(|s| s.column_by_name(n).cloned()));
+                    column = column.and_then(|c| c.as_struct_opt().and_then(|s| s.column_by_name(n).cloned()));
                 }
                 let column = column.ok_or_else(|| no_column(rows, path, "table"))?;
                 if column.data_type().is_nested() {
@@ -284,15 +221,8 @@ fn destination(config: &WriteConfig, rows: &RecordBatch, i: usize) -> Result<Str
                 }
                 let text = cast(&column, &DataType::Utf8)?;
                 let text = text.as_string::<i32>();
-                if text.is_null(i)
-                    || text.value(i).is_empty()
-                    || text.value(i).contains(['.', '/', '\\'])
-                {
-                    let found = if text.is_null(i) {
-                        "null".to_string()
-                    } else {
-                        format!("{:?}", text.value(i))
-                    };
+                if text.is_null(i) || text.value(i).is_empty() || text.value(i).contains(['.', '/', '\\']) {
+                    let found = if text.is_null(i) { "null".to_string() } else { format!("{:?}", text.value(i)) };
                     return Err(Error::invalid(format!(
                         "row {i}: column {path} is {found}; a table's name needs a text without dots and slashes"
                     ))
@@ -307,14 +237,9 @@ fn destination(config: &WriteConfig, rows: &RecordBatch, i: usize) -> Result<Str
 
 /// The rows as a stream with `_change_type`. With keys, the changes of one key collapse to at most one delete and one insert
 /// (BEAM-16); a row whose first change is an insert has nothing to delete.
-fn changes(
-    rows: &RecordBatch,
-    kinds: &[&'static str],
-    keys: &[String],
-) -> Result<SendableRecordBatchStream> {
+fn changes(rows: &RecordBatch, kinds: &[&'static str], keys: &[String]) -> Result<SendableRecordBatchStream> {
     let (mut at, mut types): (Vec<u32>, Vec<&'static str>) = (Vec::new(), Vec::new());
-    let index =
-        |i: usize| u32::try_from(i).map_err(|_| Error::invalid("more rows than one write takes"));
+    let index = |i: usize| u32::try_from(i).map_err(|_| Error::invalid("more rows than one write takes"));
     if keys.is_empty() {
         for (i, k) in kinds.iter().enumerate() {
             at.push(index(i)?);
@@ -323,20 +248,13 @@ fn changes(
     } else {
         let columns = keys
             .iter()
-            .map(|k| {
-                rows.column_by_name(k)
-                    .cloned()
-                    .ok_or_else(|| no_column(rows, k, "equality_columns"))
-            })
+            .map(|k| rows.column_by_name(k).cloned().ok_or_else(|| no_column(rows, k, "equality_columns")))
             .collect::<Result<Vec<ArrayRef>>>()?;
         let encoded = Encoder::new(columns.iter().map(|c| c.data_type()))?.encode(&columns)?;
         let mut by_key: HashMap<&[u8], (usize, usize)> = HashMap::new();
         let all: Vec<_> = encoded.iter().collect();
         for (i, row) in all.iter().enumerate() {
-            by_key
-                .entry(row.as_ref())
-                .and_modify(|(_, last)| *last = i)
-                .or_insert((i, i));
+            by_key.entry(row.as_ref()).and_modify(|(_, last)| *last = i).or_insert((i, i));
         }
         let mut ends: Vec<(usize, usize)> = by_key.into_values().collect();
         ends.sort_unstable();
@@ -364,37 +282,25 @@ fn changes(
     columns.push(Arc::new(StringArray::from(types)));
     let batch = RecordBatch::try_new(Arc::new(ArrowSchema::new(fields)), columns)?;
     let schema = batch.schema();
-    Ok(Box::pin(RecordBatchStreamAdapter::new(
-        schema,
-        futures::stream::iter([Ok(batch)]).map_err(|e: Error| e.into()),
-    )))
+    Ok(Box::pin(RecordBatchStreamAdapter::new(schema, futures::stream::iter([Ok(batch)]).map_err(|e: Error| e.into()))))
 }
 
 /// Rows of JSON text, one object a line. `like` = the table to write to, when it is known and there: its columns keep their
 /// types; others are inferred.
 pub fn rows_from_json(text: &str, like: Option<&Table>) -> Result<Vec<RecordBatch>> {
-    let bad = |e: arrow::error::ArrowError| {
-        Error::invalid(format!("rows are JSON objects, one a line: {e}"))
-    };
-    let (mut schema, _) =
-        arrow::json::reader::infer_json_schema(std::io::Cursor::new(text), None).map_err(bad)?;
+    let bad = |e: arrow::error::ArrowError| Error::invalid(format!("rows are JSON objects, one a line: {e}"));
+    let (mut schema, _) = arrow::json::reader::infer_json_schema(std::io::Cursor::new(text), None).map_err(bad)?;
     if let Some(t) = like {
         let known = arrow_schema(t.metadata().current_schema(), &t.metadata().ext);
         let fields: Vec<Arc<Field>> = schema
             .fields()
             .iter()
             .map(|f| {
-                known
-                    .field_with_name(f.name())
-                    .map_or_else(|_| f.clone(), |k| Arc::new(k.clone().with_nullable(true)))
+                known.field_with_name(f.name()).map_or_else(|_| f.clone(), |k| Arc::new(k.clone().with_nullable(true)))
             })
             .collect();
         schema = ArrowSchema::new(fields);
     }
-    let reader = arrow::json::ReaderBuilder::new(Arc::new(schema))
-        .build(std::io::Cursor::new(text))
-        .map_err(bad)?;
-    reader
-        .collect::<std::result::Result<Vec<_>, _>>()
-        .map_err(bad)
+    let reader = arrow::json::ReaderBuilder::new(Arc::new(schema)).build(std::io::Cursor::new(text)).map_err(bad)?;
+    reader.collect::<std::result::Result<Vec<_>, _>>().map_err(bad)
 }

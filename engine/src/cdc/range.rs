@@ -61,13 +61,9 @@ pub fn resolve(metadata: &TableMetadata, text: &str) -> Result<SnapshotRef> {
     match text.parse::<i64>() {
         Ok(id) => match metadata.snapshot_by_id(id) {
             Some(s) => Ok(s.clone()),
-            None => missing(format!(
-                "snapshot {id} is not in the table's metadata: it was expired or never there"
-            )),
+            None => missing(format!("snapshot {id} is not in the table's metadata: it was expired or never there")),
         },
-        Err(_) => missing(format!(
-            "{text:?} is no snapshot id and no branch or tag of the table"
-        )),
+        Err(_) => missing(format!("{text:?} is no snapshot id and no branch or tag of the table")),
     }
 }
 
@@ -77,18 +73,11 @@ pub fn steps(table: &Table, branch: Option<&str>, start: &Start, end: &End) -> R
     steps_inner(&table.metadata().inner, branch, start, end).map_err(|e| e.at(table.ident()))
 }
 
-fn steps_inner(
-    m: &TableMetadata,
-    branch: Option<&str>,
-    start: &Start,
-    end: &End,
-) -> Result<Vec<Step>> {
+fn steps_inner(m: &TableMetadata, branch: Option<&str>, start: &Start, end: &End) -> Result<Vec<Step>> {
     let branch = branch.unwrap_or(MAIN_BRANCH);
     let head = m.snapshot_for_ref(branch).cloned();
     if head.is_none() && branch != MAIN_BRANCH {
-        return Err(Error::not_found(format!(
-            "the table has no branch {branch}"
-        )));
+        return Err(Error::not_found(format!("the table has no branch {branch}")));
     }
     let last = match end {
         End::Head => head,
@@ -98,10 +87,7 @@ fn steps_inner(
             while let Some(s) = &at
                 && s.timestamp_ms() > *ms
             {
-                at = s
-                    .parent_snapshot_id()
-                    .and_then(|p| m.snapshot_by_id(p))
-                    .cloned();
+                at = s.parent_snapshot_id().and_then(|p| m.snapshot_by_id(p)).cloned();
             }
             at
         }
@@ -111,9 +97,7 @@ fn steps_inner(
         Start::After(text) => Some(match (resolve(m, text), text.parse::<i64>()) {
             (Ok(s), _) => (s.snapshot_id(), Some(s)),
             // an expired start is fine if it is the parent of the oldest kept snapshot (CDC-5)
-            (Err(_), Ok(id)) if m.snapshots().any(|s| s.parent_snapshot_id() == Some(id)) => {
-                (id, None)
-            }
+            (Err(_), Ok(id)) if m.snapshots().any(|s| s.parent_snapshot_id() == Some(id)) => (id, None),
             (Err(e), _) => return Err(e),
         }),
         Start::At(text) => {
@@ -156,8 +140,7 @@ fn steps_inner(
             return Err(Error::malformed("snapshot parents form a cycle").clause("META-S02"));
         }
         if let Some((stop, _)) = &stop
-            && ((inclusive && *stop == id)
-                || (!inclusive && parent == Some(*stop) && kept.is_none()))
+            && ((inclusive && *stop == id) || (!inclusive && parent == Some(*stop) && kept.is_none()))
         {
             found = true;
             break;

@@ -78,10 +78,7 @@ pub struct Prepared {
 impl Prepared {
     /// The data file.
     pub fn file(&self) -> Option<&DataFile> {
-        self.after
-            .as_ref()
-            .or(self.before.as_ref())
-            .map(|e| &e.file)
+        self.after.as_ref().or(self.before.as_ref()).map(|e| &e.file)
     }
 
     /// Whether the whole file was added or removed.
@@ -91,10 +88,7 @@ impl Prepared {
 
     /// Whether its rows have row ids (LINEAGE-5).
     pub fn has_lineage(&self) -> bool {
-        [&self.before, &self.after]
-            .into_iter()
-            .flatten()
-            .all(|e| e.file.first_row_id.is_some())
+        [&self.before, &self.after].into_iter().flatten().all(|e| e.file.first_row_id.is_some())
     }
 }
 
@@ -124,14 +118,7 @@ impl RowReader {
         arrow: SchemaRef,
         filter: Option<Arc<dyn PhysicalExpr>>,
     ) -> Self {
-        Self {
-            io,
-            metadata,
-            schema,
-            arrow,
-            filter,
-            groups: None,
-        }
+        Self { io, metadata, schema, arrow, filter, groups: None }
     }
 
     /// Leaves out row groups that hold nothing of interest.
@@ -159,22 +146,14 @@ impl RowReader {
             let Some(s) = side else {
                 return Ok(Loaded::default());
             };
-            let (positions, equality) = futures::try_join!(
-                loader.positions(&s.entry.file, &s.deletes),
-                loader.equality(&s.deletes)
-            )?;
-            Ok(Loaded {
-                positions,
-                equality,
-            })
+            let (positions, equality) =
+                futures::try_join!(loader.positions(&s.entry.file, &s.deletes), loader.equality(&s.deletes))?;
+            Ok(Loaded { positions, equality })
         };
-        let (before_deletes, after_deletes) =
-            futures::try_join!(load(&diff.before), load(&diff.after))?;
+        let (before_deletes, after_deletes) = futures::try_join!(load(&diff.before), load(&diff.after))?;
         let file = diff.file();
         let rows = u64::try_from(file.record_count).map_err(|_| {
-            Error::malformed(format!("record_count is {}", file.record_count))
-                .at(&file.path)
-                .clause("MAN-30")
+            Error::malformed(format!("record_count is {}", file.record_count)).at(&file.path).clause("MAN-30")
         })?;
         let (mut may_delete, mut may_insert) = (diff.before.is_some(), diff.after.is_some());
         let candidates = if let (Some(before), Some(after)) = (&diff.before, &diff.after) {
@@ -192,30 +171,17 @@ impl RowReader {
             all.union_with(&back);
             if !diff.equality.is_empty() {
                 let hit = self.hit_by(file, after, &diff.equality, loader).await?;
-                let added = diff.equality.iter().any(|d| {
-                    after
-                        .deletes
-                        .equality
-                        .iter()
-                        .any(|e| e.file.key() == d.file.key())
-                });
-                let removed = diff.equality.iter().any(|d| {
-                    before
-                        .deletes
-                        .equality
-                        .iter()
-                        .any(|e| e.file.key() == d.file.key())
-                });
+                let added =
+                    diff.equality.iter().any(|d| after.deletes.equality.iter().any(|e| e.file.key() == d.file.key()));
+                let removed =
+                    diff.equality.iter().any(|d| before.deletes.equality.iter().any(|e| e.file.key() == d.file.key()));
                 may_delete |= added && !hit.is_empty();
                 may_insert |= removed && !hit.is_empty();
                 all.union_with(&hit);
             }
             all
         } else {
-            let dead = before_deletes
-                .positions
-                .as_ref()
-                .or(after_deletes.positions.as_ref());
+            let dead = before_deletes.positions.as_ref().or(after_deletes.positions.as_ref());
             let mut all = DeletionVector::new();
             all.insert_range(0..rows)?;
             match dead {
@@ -242,23 +208,14 @@ impl RowReader {
         deletes: &[Arc<ManifestEntry>],
         loader: &DeleteLoader,
     ) -> Result<DeletionVector> {
-        let sets = loader
-            .equality(&Deletes {
-                equality: deletes.to_vec(),
-                ..Default::default()
-            })
-            .await?;
+        let sets = loader.equality(&Deletes { equality: deletes.to_vec(), ..Default::default() }).await?;
         let mut hit = DeletionVector::new();
         let mut all = DeletionVector::new();
         all.insert_range(0..u64::try_from(file.record_count).unwrap_or(0))?;
         let narrow = self.lineage_only()?;
         let opened = narrow.open(&side.entry, &sets, &all, false).await?;
         let (mut stream, mut at) = (opened.stream, 0u64);
-        while let Some(batch) = stream
-            .try_next()
-            .await
-            .map_err(|e| Error::from(e).at(&file.path))?
-        {
+        while let Some(batch) = stream.try_next().await.map_err(|e| Error::from(e).at(&file.path))? {
             for set in &sets {
                 let keep = set.keep(&batch)?;
                 for i in (0..keep.len()).filter(|i| !keep.value(*i)) {
@@ -283,17 +240,9 @@ impl RowReader {
         if selected.is_empty() {
             return Ok(futures::stream::empty().boxed());
         }
-        let sets: Vec<&EqualityDeletes> = p
-            .before_deletes
-            .equality
-            .iter()
-            .chain(&p.after_deletes.equality)
-            .collect();
+        let sets: Vec<&EqualityDeletes> = p.before_deletes.equality.iter().chain(&p.after_deletes.equality).collect();
         let place = entry.file.path.clone();
-        let opened = self
-            .open(&entry, sets, selected, true)
-            .await
-            .map_err(|e| e.at(&place))?;
+        let opened = self.open(&entry, sets, selected, true).await.map_err(|e| e.at(&place))?;
         let mut positions = Positions(opened.positions.into());
         let (adapter, filter) = (opened.adapter, self.filter.clone());
         Ok(opened
@@ -302,8 +251,7 @@ impl RowReader {
             .map(move |batch| {
                 let batch = batch?;
                 let at = positions.next(batch.num_rows());
-                split(&p, &batch, &adapter, at, filter.as_deref())
-                    .map_err(|e| e.at(&entry.file.path))
+                split(&p, &batch, &adapter, at, filter.as_deref()).map_err(|e| e.at(&entry.file.path))
             })
             .map_ok(|parts| futures::stream::iter(parts.into_iter().map(Ok)))
             .try_flatten()
@@ -328,20 +276,11 @@ impl RowReader {
             return Err(Error::unsupported("encrypted data files can't be read"));
         }
         let (store, _, path) = self.io.resolve(&file.path)?;
-        let size = u64::try_from(file.file_size)
-            .map_err(|_| Error::malformed("negative file_size_in_bytes"))?;
+        let size = u64::try_from(file.file_size).map_err(|_| Error::malformed("negative file_size_in_bytes"))?;
         let mut reader = ParquetObjectReader::new(store, path).with_file_size(size);
         let whole = selected.len() == u64::try_from(file.record_count).unwrap_or(0);
-        let policy = if whole {
-            PageIndexPolicy::Skip
-        } else {
-            PageIndexPolicy::Optional
-        };
-        let options = || {
-            ArrowReaderOptions::new()
-                .with_skip_arrow_metadata(true)
-                .with_offset_index_policy(policy)
-        };
+        let policy = if whole { PageIndexPolicy::Skip } else { PageIndexPolicy::Optional };
+        let options = || ArrowReaderOptions::new().with_skip_arrow_metadata(true).with_offset_index_policy(policy);
         let metadata = ArrowReaderMetadata::load_async(&mut reader, options()).await?;
         let rows = metadata.metadata().file_metadata().num_rows();
         if rows != file.record_count {
@@ -352,13 +291,7 @@ impl RowReader {
             .clause("MAN-30"));
         }
         let file_schema = metadata.schema().clone();
-        let adapter = BatchAdapter::try_new(
-            &file_schema,
-            &self.schema,
-            &self.arrow,
-            &self.metadata,
-            entry,
-        )?;
+        let adapter = BatchAdapter::try_new(&file_schema, &self.schema, &self.arrow, &self.metadata, entry)?;
         let mut roots = adapter.roots().to_vec();
         if lineage {
             roots.extend(root_of(&file_schema, ROW_ID_FIELD_ID));
@@ -403,16 +336,9 @@ impl RowReader {
             .with_projection(mask)
             .with_row_groups(groups);
         if !whole {
-            builder = builder.with_row_selection(RowSelection::from_consecutive_ranges(
-                ranges.into_iter(),
-                taken,
-            ));
+            builder = builder.with_row_selection(RowSelection::from_consecutive_ranges(ranges.into_iter(), taken));
         }
-        Ok(Opened {
-            stream: builder.build()?.boxed(),
-            positions,
-            adapter,
-        })
+        Ok(Opened { stream: builder.build()?.boxed(), positions, adapter })
     }
 }
 
@@ -445,19 +371,13 @@ impl Positions {
 /// Index of the top-level column that is, or holds, a field id.
 fn root_of(schema: &SchemaRef, id: i32) -> Option<usize> {
     fn holds(f: &FieldRef, id: i32) -> bool {
-        field_id(f) == Some(id)
-            || matches!(f.data_type(), DataType::Struct(fs) if fs.iter().any(|f| holds(f, id)))
+        field_id(f) == Some(id) || matches!(f.data_type(), DataType::Struct(fs) if fs.iter().any(|f| holds(f, id)))
     }
     schema.fields().iter().position(|f| holds(f, id))
 }
 
 /// Whether each row is live on one side.
-fn alive(
-    deletes: &Loaded,
-    exists: bool,
-    batch: &RecordBatch,
-    positions: &[u64],
-) -> Result<Vec<bool>> {
+fn alive(deletes: &Loaded, exists: bool, batch: &RecordBatch, positions: &[u64]) -> Result<Vec<bool>> {
     if !exists {
         return Ok(vec![false; positions.len()]);
     }
@@ -482,9 +402,7 @@ fn split(
     filter: Option<&dyn PhysicalExpr>,
 ) -> Result<Vec<Changed>> {
     if positions.len() != batch.num_rows() {
-        return Err(Error::internal(
-            "the reader gave other rows than were selected",
-        ));
+        return Err(Error::internal("the reader gave other rows than were selected"));
     }
     let before = alive(&p.before_deletes, p.before.is_some(), batch, &positions)?;
     let after = alive(&p.after_deletes, p.after.is_some(), batch, &positions)?;
@@ -492,25 +410,19 @@ fn split(
     let passes = match filter {
         Some(f) => {
             let v = f.evaluate(&table)?.into_array(table.num_rows())?;
-            let v = v.as_boolean_opt().ok_or_else(|| {
-                Error::invalid(format!(
-                    "the filter gives {}, not true or false",
-                    v.data_type()
-                ))
-            })?;
+            let v = v
+                .as_boolean_opt()
+                .ok_or_else(|| Error::invalid(format!("the filter gives {}, not true or false", v.data_type())))?;
             v.iter().map(|b| b == Some(true)).collect()
         }
         None => vec![true; positions.len()],
     };
     let mut out = Vec::new();
-    for (kind, live, other, entry) in [
-        (Kind::Delete, &before, &after, &p.before),
-        (Kind::Insert, &after, &before, &p.after),
-    ] {
+    for (kind, live, other, entry) in
+        [(Kind::Delete, &before, &after, &p.before), (Kind::Insert, &after, &before, &p.after)]
+    {
         let Some(entry) = entry else { continue };
-        let mask: BooleanArray = (0..positions.len())
-            .map(|i| Some(live[i] && !other[i] && passes[i]))
-            .collect();
+        let mask: BooleanArray = (0..positions.len()).map(|i| Some(live[i] && !other[i] && passes[i])).collect();
         if mask.true_count() == 0 {
             continue;
         }
@@ -519,36 +431,20 @@ fn split(
             let Some(i) = root_of(batch.schema_ref(), id) else {
                 return Ok(None);
             };
-            let c = batch
-                .column(i)
-                .as_primitive_opt::<Int64Type>()
-                .ok_or_else(|| {
-                    Error::malformed(format!(
-                        "lineage column has type {}; long is required",
-                        batch.column(i).data_type()
-                    ))
+            let c = batch.column(i).as_primitive_opt::<Int64Type>().ok_or_else(|| {
+                Error::malformed(format!("lineage column has type {}; long is required", batch.column(i).data_type()))
                     .clause("LINEAGE-18")
-                })?;
+            })?;
             Ok(Some(c.clone()))
         };
         // LINEAGE-4, LINEAGE-5
         let (ids, updated) = (stored(ROW_ID_FIELD_ID)?, stored(LAST_UPDATED_FIELD_ID)?);
-        let value = |c: &Option<Int64Array>, i: usize| {
-            c.as_ref().filter(|c| c.is_valid(i)).map(|c| c.value(i))
-        };
+        let value = |c: &Option<Int64Array>, i: usize| c.as_ref().filter(|c| c.is_valid(i)).map(|c| c.value(i));
         let (first, sequence) = (entry.file.first_row_id, entry.sequence_number);
-        let row_ids = picked
-            .iter()
-            .map(|i| first.map(|f| value(&ids, *i).unwrap_or(f + positions[*i] as i64)))
-            .collect();
-        let last_updated = picked
-            .iter()
-            .map(|i| {
-                first
-                    .and(sequence)
-                    .map(|s| value(&updated, *i).unwrap_or(s))
-            })
-            .collect();
+        let row_ids =
+            picked.iter().map(|i| first.map(|f| value(&ids, *i).unwrap_or(f + positions[*i] as i64))).collect();
+        let last_updated =
+            picked.iter().map(|i| first.and(sequence).map(|s| value(&updated, *i).unwrap_or(s))).collect();
         out.push(Changed {
             kind,
             rows: filter_record_batch(&table, &mask)?,

@@ -3,9 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, AsArray, Int64Array, ListArray, MapArray, RecordBatch, StructArray,
-};
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, ListArray, MapArray, RecordBatch, StructArray};
 use arrow::datatypes::{DataType, FieldRef};
 use arrow::row::{Row, RowConverter, Rows, SortField};
 
@@ -78,12 +76,7 @@ pub struct Encoder(RowConverter);
 impl Encoder {
     /// An encoder of columns of these types; maps are compared entry by entry in stored order.
     pub fn new<'a>(types: impl IntoIterator<Item = &'a DataType>) -> Result<Self> {
-        Ok(Self(RowConverter::new(
-            types
-                .into_iter()
-                .map(|t| SortField::new(rowable_type(t)))
-                .collect(),
-        )?))
+        Ok(Self(RowConverter::new(types.into_iter().map(|t| SortField::new(rowable_type(t))).collect())?))
     }
 
     /// The rows.
@@ -94,13 +87,7 @@ impl Encoder {
 }
 
 fn rowable_type(t: &DataType) -> DataType {
-    let field = |f: &FieldRef| {
-        Arc::new(
-            f.as_ref()
-                .clone()
-                .with_data_type(rowable_type(f.data_type())),
-        )
-    };
+    let field = |f: &FieldRef| Arc::new(f.as_ref().clone().with_data_type(rowable_type(f.data_type())));
     match t {
         DataType::Map(entries, _) => DataType::List(field(entries)),
         DataType::List(f) => DataType::List(field(f)),
@@ -122,38 +109,19 @@ fn rowable(a: &ArrayRef) -> Result<ArrayRef> {
         DataType::Map(..) => {
             let m: &MapArray = a.as_map();
             let entries = rowable(&(Arc::new(m.entries().clone()) as ArrayRef))?;
-            Arc::new(ListArray::try_new(
-                item(&wanted)?,
-                m.offsets().clone(),
-                entries,
-                m.nulls().cloned(),
-            )?)
+            Arc::new(ListArray::try_new(item(&wanted)?, m.offsets().clone(), entries, m.nulls().cloned())?)
         }
         DataType::List(_) if wanted != *a.data_type() => {
             let l: &ListArray = a.as_list();
-            Arc::new(ListArray::try_new(
-                item(&wanted)?,
-                l.offsets().clone(),
-                rowable(l.values())?,
-                l.nulls().cloned(),
-            )?)
+            Arc::new(ListArray::try_new(item(&wanted)?, l.offsets().clone(), rowable(l.values())?, l.nulls().cloned())?)
         }
         DataType::Struct(_) if wanted != *a.data_type() => {
             let s: &StructArray = a.as_struct();
-            let columns = s
-                .columns()
-                .iter()
-                .map(rowable)
-                .collect::<Result<Vec<_>>>()?;
+            let columns = s.columns().iter().map(rowable).collect::<Result<Vec<_>>>()?;
             let DataType::Struct(fields) = wanted else {
                 return Err(Error::internal("a struct was expected"));
             };
-            Arc::new(StructArray::try_new_with_length(
-                fields,
-                columns,
-                s.nulls().cloned(),
-                s.len(),
-            )?)
+            Arc::new(StructArray::try_new_with_length(fields, columns, s.nulls().cloned(), s.len())?)
         }
         _ => a.clone(),
     })
@@ -175,42 +143,26 @@ pub fn resolve(batches: &[Collected], keys: usize, pairing: Pairing) -> Result<V
         return Ok(Vec::new());
     };
     let total = first.rows.num_columns();
-    let types = |from: usize| -> Vec<DataType> {
-        (from..total)
-            .map(|i| first.rows.column(i).data_type().clone())
-            .collect()
-    };
+    let types =
+        |from: usize| -> Vec<DataType> { (from..total).map(|i| first.rows.column(i).data_type().clone()).collect() };
     let encode = |from: usize| -> Result<Vec<Rows>> {
         let encoder = Encoder::new(&types(from))?;
-        batches
-            .iter()
-            .map(|b| encoder.encode(&b.rows.columns()[from..]))
-            .collect()
+        batches.iter().map(|b| encoder.encode(&b.rows.columns()[from..])).collect()
     };
     let values = encode(0)?;
     let mut events: Vec<Event> = Vec::new();
     for (b, c) in batches.iter().enumerate() {
-        events.extend((0..c.rows.num_rows()).map(|row| Event {
-            batch: b,
-            row,
-            kind: c.kind,
-            ordinal: c.ordinal,
-        }));
+        events.extend((0..c.rows.num_rows()).map(|row| Event { batch: b, row, kind: c.kind, ordinal: c.ordinal }));
     }
     // stable: rows of one snapshot and kind stay in the order in which they were read
     events.sort_by_key(|e| (e.ordinal, e.kind));
     let mut out = match pairing {
-        Pairing::None => net(events, |e| values[e.batch].row(e.row))
-            .into_iter()
-            .map(plain)
-            .collect(),
+        Pairing::None => net(events, |e| values[e.batch].row(e.row)).into_iter().map(plain).collect(),
         Pairing::Key => {
             let key_rows = encode(total - keys)?;
             let left = net(events, |e| values[e.batch].row(e.row));
             let (pairs, rest) = pair(left, |e| Some(key_rows[e.batch].row(e.row)));
-            images(pairs)
-                .chain(rest.into_iter().map(plain))
-                .collect::<Vec<_>>()
+            images(pairs).chain(rest.into_iter().map(plain)).collect::<Vec<_>>()
         }
         Pairing::RowId => {
             let id = |e: &Event| {
@@ -234,27 +186,15 @@ fn plain(e: Event) -> Resolved {
         Kind::Delete => ChangeType::Delete,
         Kind::Insert => ChangeType::Insert,
     };
-    Resolved {
-        at: (e.batch, e.row),
-        change,
-        ordinal: e.ordinal,
-    }
+    Resolved { at: (e.batch, e.row), change, ordinal: e.ordinal }
 }
 
 /// Images of updates; both are reported where the new image came.
 fn images(pairs: Vec<(Event, Event)>) -> impl Iterator<Item = Resolved> {
     pairs.into_iter().flat_map(|(d, i)| {
         [
-            Resolved {
-                at: (d.batch, d.row),
-                change: ChangeType::UpdateBefore,
-                ordinal: i.ordinal.max(d.ordinal),
-            },
-            Resolved {
-                at: (i.batch, i.row),
-                change: ChangeType::UpdateAfter,
-                ordinal: i.ordinal.max(d.ordinal),
-            },
+            Resolved { at: (d.batch, d.row), change: ChangeType::UpdateBefore, ordinal: i.ordinal.max(d.ordinal) },
+            Resolved { at: (i.batch, i.row), change: ChangeType::UpdateAfter, ordinal: i.ordinal.max(d.ordinal) },
         ]
     })
 }
@@ -270,25 +210,16 @@ struct Run {
 fn net<K: std::hash::Hash + Eq>(events: Vec<Event>, key: impl Fn(&Event) -> K) -> Vec<Event> {
     let mut runs: HashMap<K, Run> = HashMap::with_capacity(events.len());
     for e in &events {
-        let run = runs.entry(key(e)).or_insert(Run {
-            first: *e,
-            count: 0,
-        });
+        let run = runs.entry(key(e)).or_insert(Run { first: *e, count: 0 });
         if run.count == 0 {
-            *run = Run {
-                first: *e,
-                count: 1,
-            };
+            *run = Run { first: *e, count: 1 };
         } else if run.first.kind == e.kind {
             run.count += 1;
         } else {
             run.count -= 1;
         }
     }
-    let mut out: Vec<Event> = runs
-        .into_values()
-        .flat_map(|r| std::iter::repeat_n(r.first, r.count))
-        .collect();
+    let mut out: Vec<Event> = runs.into_values().flat_map(|r| std::iter::repeat_n(r.first, r.count)).collect();
     out.sort_by_key(|e| (e.ordinal, e.kind, e.batch, e.row));
     out
 }
@@ -299,38 +230,22 @@ fn pair<K: std::hash::Hash + Eq>(
     key: impl Fn(&Event) -> Option<K>,
 ) -> (Vec<(Event, Event)>, Vec<Event>) {
     let mut deletes: HashMap<K, std::collections::VecDeque<usize>> = HashMap::new();
-    for (i, e) in events
-        .iter()
-        .enumerate()
-        .filter(|(_, e)| e.kind == Kind::Delete)
-    {
+    for (i, e) in events.iter().enumerate().filter(|(_, e)| e.kind == Kind::Delete) {
         if let Some(k) = key(e) {
             deletes.entry(k).or_default().push_back(i);
         }
     }
     let mut used = vec![false; events.len()];
     let mut pairs = Vec::new();
-    for (i, e) in events
-        .iter()
-        .enumerate()
-        .filter(|(_, e)| e.kind == Kind::Insert)
-    {
-        let Some(d) = key(e)
-            .and_then(|k| deletes.get_mut(&k))
-            .and_then(std::collections::VecDeque::pop_front)
-        else {
+    for (i, e) in events.iter().enumerate().filter(|(_, e)| e.kind == Kind::Insert) {
+        let Some(d) = key(e).and_then(|k| deletes.get_mut(&k)).and_then(std::collections::VecDeque::pop_front) else {
             continue;
         };
         used[d] = true;
         used[i] = true;
         pairs.push((events[d], *e));
     }
-    let rest = events
-        .iter()
-        .zip(used)
-        .filter(|(_, u)| !u)
-        .map(|(e, _)| *e)
-        .collect();
+    let rest = events.iter().zip(used).filter(|(_, u)| !u).map(|(e, _)| *e).collect();
     (pairs, rest)
 }
 

@@ -4,8 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray,
-    UInt32Array,
+    Array, ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray, UInt32Array,
 };
 use arrow::compute::{interleave_record_batch, take, take_record_batch};
 use arrow::datatypes::SchemaRef;
@@ -64,10 +63,7 @@ struct Source {
 
 impl Source {
     fn rows(&self) -> u64 {
-        self.only
-            .as_ref()
-            .unwrap_or(&self.prepared.candidates)
-            .len()
+        self.only.as_ref().unwrap_or(&self.prepared.candidates).len()
     }
 }
 
@@ -77,8 +73,7 @@ impl Run {
         let mut planner = DiffPlanner::new(self.table.clone(), self.pruner.clone());
         let mut unit = Vec::new();
         for (ordinal, step) in self.steps.iter().enumerate() {
-            let ordinal = u32::try_from(ordinal)
-                .map_err(|_| Error::invalid("more snapshots than fit an ordinal"))?;
+            let ordinal = u32::try_from(ordinal).map_err(|_| Error::invalid("more snapshots than fit an ordinal"))?;
             let mut sources = self.sources(&mut planner, step, ordinal).await?;
             if self.net {
                 unit.append(&mut sources);
@@ -96,12 +91,7 @@ impl Run {
     }
 
     /// The changed files of a snapshot, without rows that copy-on-write only moved as far as lineage tells.
-    async fn sources(
-        &self,
-        planner: &mut DiffPlanner,
-        step: &Step,
-        ordinal: u32,
-    ) -> Result<Vec<Source>> {
+    async fn sources(&self, planner: &mut DiffPlanner, step: &Step, ordinal: u32) -> Result<Vec<Source>> {
         let diffs = planner.plan(step).await?;
         // deletes are cached for one snapshot: a longer life would hold every delete file of the range
         let loader = DeleteLoader::new(self.table.io().clone(), self.table.metadata().clone());
@@ -116,11 +106,7 @@ impl Run {
         let mut sources: Vec<Source> = prepared
             .into_iter()
             .filter(|p| !p.candidates.is_empty())
-            .map(|p| Source {
-                ordinal,
-                prepared: Arc::new(p),
-                only: None,
-            })
+            .map(|p| Source { ordinal, prepared: Arc::new(p), only: None })
             .collect();
         if !self.raw {
             self.drop_carried_over(&mut sources).await?;
@@ -145,10 +131,7 @@ impl Run {
         }
         let reader = self.reader.lineage_only()?;
         let rows: u64 = removed.iter().map(|i| sources[*i].rows()).sum();
-        let passes = usize::try_from(rows)
-            .unwrap_or(usize::MAX)
-            .div_ceil(LINEAGE_ROWS)
-            .max(1) as i64;
+        let passes = usize::try_from(rows).unwrap_or(usize::MAX).div_ceil(LINEAGE_ROWS).max(1) as i64;
         let mut moved: HashMap<usize, DeletionVector> = HashMap::new();
         for pass in 0..passes {
             let mut old: HashMap<i64, (i64, u32, u64)> = HashMap::new();
@@ -156,14 +139,8 @@ impl Run {
                 let mut stream = reader.read(sources[*i].prepared.clone(), None).await?;
                 while let Some(c) = stream.try_next().await? {
                     for (n, pos) in c.positions.iter().enumerate() {
-                        if c.row_ids.is_valid(n)
-                            && c.last_updated.is_valid(n)
-                            && c.row_ids.value(n) % passes == pass
-                        {
-                            old.insert(
-                                c.row_ids.value(n),
-                                (c.last_updated.value(n), *i as u32, *pos),
-                            );
+                        if c.row_ids.is_valid(n) && c.last_updated.is_valid(n) && c.row_ids.value(n) % passes == pass {
+                            old.insert(c.row_ids.value(n), (c.last_updated.value(n), *i as u32, *pos));
                         }
                     }
                 }
@@ -203,18 +180,9 @@ impl Run {
                 let mut stream = self.reader.read(s.prepared.clone(), s.only.clone()).await?;
                 while let Some(c) = stream.try_next().await? {
                     let n = c.rows.num_rows();
-                    let change = if c.kind == Kind::Delete {
-                        ChangeType::Delete
-                    } else {
-                        ChangeType::Insert
-                    };
+                    let change = if c.kind == Kind::Delete { ChangeType::Delete } else { ChangeType::Insert };
                     let values = self.shape(&c.rows)?;
-                    let batch = self.finish(
-                        &values,
-                        &vec![change; n],
-                        &vec![s.ordinal; n],
-                        Arc::new(c.row_ids),
-                    )?;
+                    let batch = self.finish(&values, &vec![change; n], &vec![s.ordinal; n], Arc::new(c.row_ids))?;
                     if !send(tx, batch).await {
                         return Ok(());
                     }
@@ -240,21 +208,11 @@ impl Run {
                 let values = interleave_record_batch(&rows, &at)?;
                 let ids: Int64Array = at
                     .iter()
-                    .map(|(b, r)| {
-                        batches[*b]
-                            .row_ids
-                            .is_valid(*r)
-                            .then(|| batches[*b].row_ids.value(*r))
-                    })
+                    .map(|(b, r)| batches[*b].row_ids.is_valid(*r).then(|| batches[*b].row_ids.value(*r)))
                     .collect();
                 let changes: Vec<ChangeType> = chunk.iter().map(|r| r.change).collect();
                 let ordinals: Vec<u32> = chunk.iter().map(|r| r.ordinal).collect();
-                if !send(
-                    tx,
-                    self.finish(&values, &changes, &ordinals, Arc::new(ids))?,
-                )
-                .await
-                {
+                if !send(tx, self.finish(&values, &changes, &ordinals, Arc::new(ids))?).await {
                     return Ok(());
                 }
             }
@@ -277,21 +235,10 @@ impl Run {
     }
 
     /// The rows that this pass takes: rows that may be matched with each other fall into the same pass.
-    fn collect(
-        &self,
-        c: Changed,
-        ordinal: u32,
-        pass: u64,
-        passes: u64,
-    ) -> Result<Option<Collected>> {
+    fn collect(&self, c: Changed, ordinal: u32, pass: u64, passes: u64) -> Result<Option<Collected>> {
         let rows = self.shape(&c.rows)?;
         if passes == 1 {
-            return Ok(Some(Collected {
-                rows,
-                kind: c.kind,
-                ordinal,
-                row_ids: c.row_ids,
-            }));
+            return Ok(Some(Collected { rows, kind: c.kind, ordinal, row_ids: c.row_ids }));
         }
         let from = match self.pairing {
             Pairing::Key => rows.num_columns() - self.keys,
@@ -314,14 +261,8 @@ impl Run {
         }
         let mine = UInt32Array::from(mine);
         let row_ids = take(&c.row_ids, &mine, None)?;
-        let row_ids =
-            arrow::array::AsArray::as_primitive::<arrow::datatypes::Int64Type>(&row_ids).clone();
-        Ok(Some(Collected {
-            rows: take_record_batch(&rows, &mine)?,
-            kind: c.kind,
-            ordinal,
-            row_ids,
-        }))
+        let row_ids = arrow::array::AsArray::as_primitive::<arrow::datatypes::Int64Type>(&row_ids).clone();
+        Ok(Some(Collected { rows: take_record_batch(&rows, &mine)?, kind: c.kind, ordinal, row_ids }))
     }
 
     /// Read columns as output columns and key columns.
@@ -350,18 +291,12 @@ impl Run {
     ) -> Result<RecordBatch> {
         let mut columns: Vec<ArrayRef> = values.columns()[..self.outputs].to_vec();
         if self.meta != MetaColumns::None {
-            columns.push(Arc::new(StringArray::from_iter_values(
-                changes.iter().map(|c| c.as_str()),
-            )));
+            columns.push(Arc::new(StringArray::from_iter_values(changes.iter().map(|c| c.as_str()))));
         }
         if matches!(self.meta, MetaColumns::Spark | MetaColumns::All) {
             let snapshot = |o: &u32| -> &SnapshotRef { &self.steps[*o as usize].snapshot };
-            columns.push(Arc::new(Int32Array::from_iter_values(
-                ordinals.iter().map(|o| *o as i32),
-            )));
-            columns.push(Arc::new(Int64Array::from_iter_values(
-                ordinals.iter().map(|o| snapshot(o).snapshot_id()),
-            )));
+            columns.push(Arc::new(Int32Array::from_iter_values(ordinals.iter().map(|o| *o as i32))));
+            columns.push(Arc::new(Int64Array::from_iter_values(ordinals.iter().map(|o| snapshot(o).snapshot_id()))));
             if self.meta == MetaColumns::All {
                 columns.push(Arc::new(Int64Array::from_iter_values(
                     ordinals.iter().map(|o| snapshot(o).sequence_number()),

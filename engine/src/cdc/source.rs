@@ -16,18 +16,9 @@ pub struct CdcSource {
 impl CdcSource {
     /// A source over a loaded table. Rows carry their change type; with `include_metadata_columns` all metadata columns.
     pub fn new(config: CdcReadConfig, table: Table) -> Result<Self> {
-        let meta = if config.include_metadata_columns {
-            MetaColumns::All
-        } else {
-            MetaColumns::Type
-        };
+        let meta = if config.include_metadata_columns { MetaColumns::All } else { MetaColumns::Type };
         let head = table
-            .snapshot_of_ref(
-                config
-                    .branch
-                    .as_deref()
-                    .unwrap_or(iceberg::spec::MAIN_BRANCH),
-            )
+            .snapshot_of_ref(config.branch.as_deref().unwrap_or(iceberg::spec::MAIN_BRANCH))
             .map(|s| s.snapshot_id());
         let next = match &config.start {
             RangeStart::Snapshot(s) => Start::At(s.clone()),
@@ -39,17 +30,11 @@ impl CdcSource {
             },
         };
         if config.streaming && config.net_changes {
-            return Err(Error::invalid(
-                "`net_changes` needs an end: it can't be combined with `streaming`",
-            )
-            .at("source"));
+            return Err(
+                Error::invalid("`net_changes` needs an end: it can't be combined with `streaming`").at("source")
+            );
         }
-        Ok(Self {
-            config,
-            table,
-            next: Some(next),
-            meta,
-        })
+        Ok(Self { config, table, next: Some(next), meta })
     }
 
     /// The next scan, over what is there now; `None` when a batch was handed out, or a stream has nothing new.

@@ -11,8 +11,7 @@ use datafusion::catalog::streaming::StreamingTable;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::streaming::PartitionStream;
 use datafusion::sql::sqlparser::ast::{
-    self, Expr, FunctionArg, FunctionArgExpr, TableFactor, UnaryOperator, Value, VisitMut,
-    VisitorMut,
+    self, Expr, FunctionArg, FunctionArgExpr, TableFactor, UnaryOperator, Value, VisitMut, VisitorMut,
 };
 
 use super::changelog::{ChangelogScan, MetaColumns};
@@ -37,9 +36,7 @@ struct Changes(ChangelogScan, SchemaRef);
 
 impl std::fmt::Debug for Changes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Changes")
-            .field("snapshots", &self.0.steps().len())
-            .finish()
+        f.debug_struct("Changes").field("snapshots", &self.0.steps().len()).finish()
     }
 }
 
@@ -56,40 +53,24 @@ impl PartitionStream for Changes {
 /// A scan as a DataFusion table.
 pub fn provider(scan: ChangelogScan) -> Result<Arc<dyn TableProvider>> {
     let schema = scan.schema();
-    Ok(Arc::new(StreamingTable::try_new(
-        schema.clone(),
-        vec![Arc::new(Changes(scan, schema))],
-    )?))
+    Ok(Arc::new(StreamingTable::try_new(schema.clone(), vec![Arc::new(Changes(scan, schema))])?))
 }
 
 /// `t.changes`: raw rows, carried-over ones too, as Spark's metadata table has them (SPARK-2).
 pub(crate) async fn changes_table(table: &Table) -> Result<Arc<dyn TableProvider>> {
-    provider(
-        ChangelogScan::builder(table.clone())
-            .carry_overs(true)
-            .meta_columns(MetaColumns::Spark)
-            .build()
-            .await?,
-    )
+    provider(ChangelogScan::builder(table.clone()).carry_overs(true).meta_columns(MetaColumns::Spark).build().await?)
 }
 
 /// `CALL system.create_changelog_view(…)` (SPARK-1..5): a temporary view over the changes, fixed to the snapshots of now.
-pub(crate) async fn create_changelog_view(
-    session: &mut Session,
-    args: &Args,
-) -> Result<StatementResult> {
+pub(crate) async fn create_changelog_view(session: &mut Session, args: &Args) -> Result<StatementResult> {
     let name = args.table()?;
     let table = session.table(&name).await?;
     let identifiers = args.strings("identifier_columns")?;
     let net = args.boolean("net_changes")?.unwrap_or(false);
-    let updates = args
-        .boolean("compute_updates")?
-        .unwrap_or(identifiers.is_some() && !net);
+    let updates = args.boolean("compute_updates")?.unwrap_or(identifiers.is_some() && !net);
     if updates && net {
-        return Err(Error::invalid(
-            "create_changelog_view: net_changes and compute_updates can't be combined",
-        )
-        .clause("SPARK-5"));
+        return Err(Error::invalid("create_changelog_view: net_changes and compute_updates can't be combined")
+            .clause("SPARK-5"));
     }
     let (start, end, branch) = options(args)?;
     let mut builder = ChangelogScan::builder(table)
@@ -106,29 +87,17 @@ pub(crate) async fn create_changelog_view(
     let scan = builder.build().await?;
     let view = match args.string("changelog_view")? {
         Some(v) => v,
-        None => format!(
-            "{}_changes",
-            name.last().map(String::as_str).unwrap_or_default()
-        ),
+        None => format!("{}_changes", name.last().map(String::as_str).unwrap_or_default()),
     };
     session.register_view(view.trim_matches('`'), View::Rows(provider(scan)?));
     let names: StringArray = [Some(view)].into_iter().collect();
-    let batch = RecordBatch::try_from_iter([(
-        "changelog_view",
-        Arc::new(names) as arrow::array::ArrayRef,
-    )])?;
+    let batch = RecordBatch::try_from_iter([("changelog_view", Arc::new(names) as arrow::array::ArrayRef)])?;
     Ok(StatementResult::batch(batch))
 }
 
 /// The options of a range (SPARK-2).
 fn options(args: &Args) -> Result<(Start, End, Option<String>)> {
-    const KEYS: [&str; 5] = [
-        "start-snapshot-id",
-        "end-snapshot-id",
-        "start-timestamp",
-        "end-timestamp",
-        "branch",
-    ];
+    const KEYS: [&str; 5] = ["start-snapshot-id", "end-snapshot-id", "start-timestamp", "end-timestamp", "branch"];
     let given = args.map("options")?;
     if let Some(k) = given.keys().find(|k| !KEYS.contains(&k.as_str())) {
         return Err(Error::invalid(format!(
@@ -137,19 +106,21 @@ fn options(args: &Args) -> Result<(Start, End, Option<String>)> {
         )));
     }
     let of = |k: &str| given.get(k).cloned();
-    if (of(KEYS[0]).is_some() || of(KEYS[1]).is_some())
-        && (of(KEYS[2]).is_some() || of(KEYS[3]).is_some())
-    {
-        return Err(Error::invalid(
-            "create_changelog_view: snapshot ids and timestamps can't be mixed",
-        )
-        .clause("SPARK-2"));
+    if (of(KEYS[0]).is_some() || of(KEYS[1]).is_some()) && (of(KEYS[2]).is_some() || of(KEYS[3]).is_some()) {
+        return Err(
+            Error::invalid("create_changelog_view: snapshot ids and timestamps can't be mixed").clause("SPARK-2")
+        );
     }
     let time = |k: &str| -> Result<Option<i64>> {
-        of(k).map(|t| {
-            t.parse().map_err(|_| Error::invalid(format!("create_changelog_view: option {k} is {t:?}; milliseconds since the epoch are allowed")))
-        })
-        .transpose()
+        of(k)
+            .map(|t| {
+                t.parse().map_err(|_| {
+                    Error::invalid(format!(
+                        "create_changelog_view: option {k} is {t:?}; milliseconds since the epoch are allowed"
+                    ))
+                })
+            })
+            .transpose()
     };
     let start = match (of(KEYS[0]), time(KEYS[2])?) {
         (Some(id), _) => Start::After(id),
@@ -175,10 +146,7 @@ pub(crate) struct Call {
 
 /// Takes the calls of `table_changes` out of a statement; `n` makes their names unique.
 pub(crate) fn take_calls<N: VisitMut>(node: &mut N, n: usize) -> Result<Vec<Call>> {
-    let mut taker = Taker {
-        calls: Vec::new(),
-        n,
-    };
+    let mut taker = Taker { calls: Vec::new(), n };
     match VisitMut::visit(node, &mut taker) {
         ControlFlow::Break(e) => Err(e),
         ControlFlow::Continue(()) => Ok(taker.calls),
@@ -200,17 +168,11 @@ impl VisitorMut for Taker {
         let (Some(a), [part]) = (args.as_ref(), name.0.as_slice()) else {
             return ControlFlow::Continue(());
         };
-        let called = part
-            .as_ident()
-            .is_some_and(|i| i.value.eq_ignore_ascii_case("table_changes"));
+        let called = part.as_ident().is_some_and(|i| i.value.eq_ignore_ascii_case("table_changes"));
         if !called {
             return ControlFlow::Continue(());
         }
-        let texts = a
-            .args
-            .iter()
-            .map(constant)
-            .collect::<Option<Vec<Option<String>>>>();
+        let texts = a.args.iter().map(constant).collect::<Option<Vec<Option<String>>>>();
         let (table, from, to) = match texts.as_deref() {
             Some([Some(t)]) => (t.clone(), None, None),
             Some([Some(t), from]) => (t.clone(), from.clone(), None),
@@ -225,12 +187,7 @@ impl VisitorMut for Taker {
         let internal = format!("__floe_changes_{}_{}", self.n, self.calls.len());
         *name = ast::ObjectName::from(vec![ast::Ident::new(internal.clone())]);
         *args = None;
-        self.calls.push(Call {
-            internal,
-            table,
-            from,
-            to,
-        });
+        self.calls.push(Call { internal, table, from, to });
         ControlFlow::Continue(())
     }
 }
@@ -247,10 +204,7 @@ fn constant(arg: &FunctionArg) -> Option<Option<String>> {
             Value::SingleQuotedString(s) => Some(Some(s.clone())),
             _ => None,
         },
-        Expr::UnaryOp {
-            op: UnaryOperator::Minus,
-            expr,
-        } => match expr.as_ref() {
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => match expr.as_ref() {
             Expr::Value(v) => match &v.value {
                 Value::Number(n, _) => Some(Some(format!("-{n}"))),
                 _ => None,
@@ -262,18 +216,10 @@ fn constant(arg: &FunctionArg) -> Option<Option<String>> {
 }
 
 /// The table of a call: changes with all metadata columns.
-pub(crate) async fn call_provider(
-    session: &Session,
-    call: &Call,
-) -> Result<Arc<dyn TableProvider>> {
+pub(crate) async fn call_provider(session: &Session, call: &Call) -> Result<Arc<dyn TableProvider>> {
     let name = crate::sql::parser::parse_name(&call.table).map_err(|e| e.at("table_changes"))?;
     let table = session.table(&name).await?;
     let start = call.from.clone().map_or(Start::Beginning, Start::After);
     let end = call.to.clone().map_or(End::Head, End::At);
-    provider(
-        ChangelogScan::builder(table)
-            .range(start, end)
-            .build()
-            .await?,
-    )
+    provider(ChangelogScan::builder(table).range(start, end).build().await?)
 }

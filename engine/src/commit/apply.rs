@@ -11,8 +11,8 @@ use super::summary::Summary;
 use super::validate::in_partitions;
 use super::{Change, Drop, Producer};
 use crate::manifest::{
-    Content, DataFile, FileKey, ManifestEntry, ManifestTarget, Status, UNASSIGNED_SEQUENCE,
-    load_manifests, may_hold, partition_type, primitive_types, write_manifest,
+    Content, DataFile, FileKey, ManifestEntry, ManifestTarget, Status, UNASSIGNED_SEQUENCE, load_manifests, may_hold,
+    partition_type, primitive_types, write_manifest,
 };
 use crate::{Error, Result, Table};
 
@@ -60,9 +60,7 @@ const MAX_TUPLES: usize = 1000;
 fn reaches(reach: &Reach, m: &ManifestFile) -> bool {
     reach
         .get(&m.partition_spec_id)
-        .is_some_and(|(types, tuples)| {
-            tuples.len() > MAX_TUPLES || tuples.iter().any(|t| may_hold(m, types, t))
-        })
+        .is_some_and(|(types, tuples)| tuples.len() > MAX_TUPLES || tuples.iter().any(|t| may_hold(m, types, t)))
 }
 
 /// Everything that is fixed during one attempt.
@@ -79,28 +77,15 @@ fn has_live(m: &ManifestFile) -> bool {
 }
 
 impl Context<'_> {
-    fn draft(
-        &self,
-        content: ManifestContentType,
-        spec_id: i32,
-        entries: Vec<ManifestEntry>,
-    ) -> Result<Draft> {
+    fn draft(&self, content: ManifestContentType, spec_id: i32, entries: Vec<ManifestEntry>) -> Result<Draft> {
         let target = ManifestTarget::new(self.table.metadata(), spec_id, content)?;
         // the path is given when it is known that the draft is stored
         let (bytes, file) = write_manifest(&target, "", self.snapshot_id, &entries)?;
-        Ok(Draft {
-            file,
-            bytes,
-            entries,
-        })
+        Ok(Draft { file, bytes, entries })
     }
 
     /// Added files as entries, per spec ascending, in the order given; a file given twice counts once (SUMMARY-42).
-    fn new_manifests(
-        &self,
-        content: ManifestContentType,
-        summary: &mut Summary<'_>,
-    ) -> Result<Vec<Manifest>> {
+    fn new_manifests(&self, content: ManifestContentType, summary: &mut Summary<'_>) -> Result<Vec<Manifest>> {
         let change = self.change;
         let mut seen: HashSet<FileKey> = HashSet::new();
         let mut by_spec: BTreeMap<i32, Vec<ManifestEntry>> = BTreeMap::new();
@@ -118,11 +103,7 @@ impl Context<'_> {
             by_spec.entry(f.spec_id).or_default().push(ManifestEntry {
                 status: Status::Added,
                 snapshot_id: Some(self.snapshot_id),
-                sequence_number: sequence.or(if is_data {
-                    change.data_sequence_number
-                } else {
-                    None
-                }),
+                sequence_number: sequence.or(if is_data { change.data_sequence_number } else { None }),
                 file_sequence_number: None,
                 file,
             });
@@ -131,22 +112,14 @@ impl Context<'_> {
         for (spec, mut entries) in by_spec {
             while !entries.is_empty() {
                 let rest = entries.split_off(entries.len().min(MAX_ENTRIES));
-                out.push(Manifest::New(self.draft(
-                    content,
-                    spec,
-                    std::mem::replace(&mut entries, rest),
-                )?));
+                out.push(Manifest::New(self.draft(content, spec, std::mem::replace(&mut entries, rest))?));
             }
         }
         Ok(out)
     }
 
     fn base(&self, content: ManifestContentType) -> Vec<ManifestFile> {
-        self.parent
-            .iter()
-            .filter(|m| m.content == content)
-            .cloned()
-            .collect()
+        self.parent.iter().filter(|m| m.content == content).cloned().collect()
     }
 
     /// The partitions of some files, to tell which manifests may hold them.
@@ -176,16 +149,9 @@ impl Context<'_> {
         mut test: impl FnMut(&[ManifestEntry]) -> Result<Vec<bool>>,
         summary: &mut Summary<'_>,
     ) -> Result<(Vec<Manifest>, usize)> {
-        let open: Vec<ManifestFile> = manifests
-            .iter()
-            .filter(|m| has_live(m) && can_contain(m))
-            .cloned()
-            .collect();
+        let open: Vec<ManifestFile> = manifests.iter().filter(|m| has_live(m) && can_contain(m)).cloned().collect();
         let mut loaded: HashMap<String, Vec<ManifestEntry>> = HashMap::with_capacity(open.len());
-        for (m, entries) in open
-            .iter()
-            .zip(load_manifests(self.table.io(), &open, self.table.metadata()).await?)
-        {
+        for (m, entries) in open.iter().zip(load_manifests(self.table.io(), &open, self.table.metadata()).await?) {
             loaded.insert(m.manifest_path.clone(), entries);
         }
         let mut replaced = 0;
@@ -221,11 +187,7 @@ impl Context<'_> {
                 }
             }
             replaced += 1;
-            out.push(Manifest::New(self.draft(
-                m.content,
-                m.partition_spec_id,
-                entries,
-            )?));
+            out.push(Manifest::New(self.draft(m.content, m.partition_spec_id, entries)?));
         }
         Ok((out, replaced))
     }
@@ -270,11 +232,7 @@ impl Context<'_> {
             return Ok(());
         }
         missing.sort_unstable();
-        Err(Error::conflict(format!(
-            "Missing required files to delete: {}",
-            missing.join(",")
-        ))
-        .clause("CONC-12"))
+        Err(Error::conflict(format!("Missing required files to delete: {}", missing.join(","))).clause("CONC-12"))
     }
 
     /// Manifests and summary of the new snapshot.
@@ -292,27 +250,13 @@ impl Context<'_> {
         };
         let mut properties = summary.properties()?;
         self.count_manifests(&manifests, replaced, &mut properties);
-        Ok(Applied {
-            manifests,
-            summary: properties,
-        })
+        Ok(Applied { manifests, summary: properties })
     }
 
-    fn count_manifests(
-        &self,
-        manifests: &[Manifest],
-        replaced: usize,
-        to: &mut Vec<(String, String)>,
-    ) {
-        let created = manifests
-            .iter()
-            .filter(|m| matches!(m, Manifest::New(_)))
-            .count();
+    fn count_manifests(&self, manifests: &[Manifest], replaced: usize, to: &mut Vec<(String, String)>) {
+        let created = manifests.iter().filter(|m| matches!(m, Manifest::New(_))).count();
         to.push(("manifests-created".into(), created.to_string()));
-        to.push((
-            "manifests-kept".into(),
-            (manifests.len() - created).to_string(),
-        ));
+        to.push(("manifests-kept".into(), (manifests.len() - created).to_string()));
         to.push(("manifests-replaced".into(), replaced.to_string()));
     }
 
@@ -324,8 +268,7 @@ impl Context<'_> {
         let mut found: HashSet<FileKey> = HashSet::new();
 
         let new_data = self.new_manifests(ManifestContentType::Data, summary)?;
-        let mut gone_paths: HashSet<Arc<str>> =
-            change.removed_data().map(|f| f.path.clone()).collect();
+        let mut gone_paths: HashSet<Arc<str>> = change.removed_data().map(|f| f.path.clone()).collect();
         let (data, replaced_data) = self
             .filter(
                 self.base(ManifestContentType::Data),
@@ -357,18 +300,11 @@ impl Context<'_> {
         // Java opens only the manifests of listed delete files when it knows them from a scan; only otherwise does a
         // removal of data files also sweep out delete files that are older than all data (DEL-21)
         let lists_deletes = change.removed.iter().any(|f| f.content != Content::Data);
-        let sweeps =
-            !gone_paths.is_empty() && !(lists_deletes && !drops && !change.declared_removal);
-        let our_dvs: HashSet<&str> = change
-            .all_added()
-            .filter(|f| f.is_dv())
-            .filter_map(|f| f.referenced_data_file.as_deref())
-            .collect();
+        let sweeps = !gone_paths.is_empty() && !(lists_deletes && !drops && !change.declared_removal);
+        let our_dvs: HashSet<&str> =
+            change.all_added().filter(|f| f.is_dv()).filter_map(|f| f.referenced_data_file.as_deref()).collect();
         // DVs of removed data files and delete files that are named or replaced lie in their files' partitions
-        let touched = change
-            .removed
-            .iter()
-            .chain(change.all_added().filter(|f| f.is_dv()));
+        let touched = change.removed.iter().chain(change.all_added().filter(|f| f.is_dv()));
         let touched = self.reach(touched)?;
         let opens_all = drops || sweeps;
         let (deletes, replaced_deletes) = self
@@ -413,26 +349,14 @@ impl Context<'_> {
         self.require_found(&removed, &found)?;
 
         // a manifest without live files stays only in the snapshot that wrote it (ML-33)
-        let keep =
-            |m: &Manifest| has_live(m.file()) || m.file().added_snapshot_id == self.snapshot_id;
+        let keep = |m: &Manifest| has_live(m.file()) || m.file().added_snapshot_id == self.snapshot_id;
         let data: Vec<_> = new_data.into_iter().chain(data).filter(keep).collect();
-        let deletes: Vec<_> = new_deletes
-            .into_iter()
-            .chain(deletes)
-            .filter(keep)
-            .collect();
+        let deletes: Vec<_> = new_deletes.into_iter().chain(deletes).filter(keep).collect();
         let settings = MergeSettings::of(self.table.metadata().properties())?;
-        let (mut out, merged_data) = self
-            .merge(ManifestContentType::Data, data, &settings)
-            .await?;
-        let (deletes, merged_deletes) = self
-            .merge(ManifestContentType::Deletes, deletes, &settings)
-            .await?;
+        let (mut out, merged_data) = self.merge(ManifestContentType::Data, data, &settings).await?;
+        let (deletes, merged_deletes) = self.merge(ManifestContentType::Deletes, deletes, &settings).await?;
         out.extend(deletes);
-        Ok((
-            out,
-            replaced_data + replaced_deletes + merged_data + merged_deletes,
-        ))
+        Ok((out, replaced_data + replaced_deletes + merged_data + merged_deletes))
     }
 
     async fn merge(
@@ -451,8 +375,7 @@ impl Context<'_> {
                 Bin::Merge(bin) => {
                     replaced += bin.len();
                     let spec = weights[bin[0]].0;
-                    let parts: Vec<Manifest> =
-                        bin.iter().filter_map(|i| slots[*i].take()).collect();
+                    let parts: Vec<Manifest> = bin.iter().filter_map(|i| slots[*i].take()).collect();
                     let entries = merged_entries(self.entries(parts).await?, self.snapshot_id);
                     out.push(Manifest::New(self.draft(content, spec, entries)?));
                 }
@@ -462,19 +385,9 @@ impl Context<'_> {
     }
 
     async fn entries(&self, parts: Vec<Manifest>) -> Result<Vec<Vec<ManifestEntry>>> {
-        let old: Vec<ManifestFile> = parts
-            .iter()
-            .filter_map(|m| {
-                if let Manifest::Old(f) = m {
-                    Some(f.clone())
-                } else {
-                    None
-                }
-            })
-            .collect();
-        let mut loaded = load_manifests(self.table.io(), &old, self.table.metadata())
-            .await?
-            .into_iter();
+        let old: Vec<ManifestFile> =
+            parts.iter().filter_map(|m| if let Manifest::Old(f) = m { Some(f.clone()) } else { None }).collect();
+        let mut loaded = load_manifests(self.table.io(), &old, self.table.metadata()).await?.into_iter();
         Ok(parts
             .into_iter()
             .map(|m| match m {
@@ -486,20 +399,12 @@ impl Context<'_> {
 
     /// Packs the live entries of all manifests of each spec and content anew; a group of one manifest stays.
     async fn rewrite_manifests(&self) -> Result<Applied> {
-        let settings = MergeSettings {
-            min_count: 1,
-            enabled: true,
-            ..MergeSettings::of(self.table.metadata().properties())?
-        };
+        let settings =
+            MergeSettings { min_count: 1, enabled: true, ..MergeSettings::of(self.table.metadata().properties())? };
         let mut manifests = Vec::new();
         let (mut replaced, mut processed) = (0, 0);
         for content in [ManifestContentType::Data, ManifestContentType::Deletes] {
-            let base: Vec<_> = self
-                .base(content)
-                .into_iter()
-                .filter(has_live)
-                .map(Manifest::Old)
-                .collect();
+            let base: Vec<_> = self.base(content).into_iter().filter(has_live).map(Manifest::Old).collect();
             let (out, n) = self.merge(content, base, &settings).await?;
             replaced += n;
             for m in &out {

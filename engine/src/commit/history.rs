@@ -33,9 +33,7 @@ pub(crate) fn ancestors_between(
     if whole {
         return Ok(out);
     }
-    let last = out
-        .last()
-        .map_or_else(|| "none".to_string(), |s| s.snapshot_id().to_string());
+    let last = out.last().map_or_else(|| "none".to_string(), |s| s.snapshot_id().to_string());
     Err(Error::conflict(format!(
         "Cannot determine history between starting snapshot {} and the last known ancestor {last}",
         start.map_or_else(|| "null".to_string(), |s| s.to_string())
@@ -44,11 +42,7 @@ pub(crate) fn ancestors_between(
 }
 
 /// Loads what the snapshots did, as far as `needs` says.
-pub(crate) async fn load(
-    table: &Table,
-    snapshots: &[SnapshotRef],
-    needs: Needs,
-) -> Result<Vec<Concurrent>> {
+pub(crate) async fn load(table: &Table, snapshots: &[SnapshotRef], needs: Needs) -> Result<Vec<Concurrent>> {
     let mut out = Vec::with_capacity(snapshots.len());
     for snapshot in snapshots {
         let id = snapshot.snapshot_id();
@@ -69,11 +63,7 @@ pub(crate) async fn load(
             });
             let loaded = load_manifests(table.io(), &manifests, table.metadata()).await?;
             for (m, entries) in manifests.iter().zip(loaded) {
-                let to = if m.content == ManifestContentType::Data {
-                    &mut own.data
-                } else {
-                    &mut own.deletes
-                };
+                let to = if m.content == ManifestContentType::Data { &mut own.data } else { &mut own.deletes };
                 to.extend(entries.into_iter().filter(|e| e.snapshot_id == Some(id)));
             }
         }

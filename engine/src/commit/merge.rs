@@ -25,17 +25,9 @@ impl MergeSettings {
                 .parse::<i64>()
                 .ok()
                 .filter(|n| *n > 0)
-                .ok_or_else(|| {
-                    Error::invalid(format!("{v:?} is not a positive number"))
-                        .at(key)
-                        .clause("PROP-27")
-                }),
+                .ok_or_else(|| Error::invalid(format!("{v:?} is not a positive number")).at(key).clause("PROP-27")),
         };
-        let enabled = match properties
-            .get("commit.manifest-merge.enabled")
-            .map(|v| v.to_ascii_lowercase())
-            .as_deref()
-        {
+        let enabled = match properties.get("commit.manifest-merge.enabled").map(|v| v.to_ascii_lowercase()).as_deref() {
             None | Some("true") => true,
             Some("false") => false,
             Some(v) => {

@@ -41,34 +41,18 @@ pub async fn update_metadata_seeing(
         let base = table.refresh().await?;
         let old = base.metadata();
         for r in &requirements {
-            r.check(Some(&old.inner)).map_err(|e| {
-                Error::conflict(e.message().to_string())
-                    .at(base.ident())
-                    .clause("REST-50")
-            })?;
+            r.check(Some(&old.inner))
+                .map_err(|e| Error::conflict(e.message().to_string()).at(base.ident()).clause("REST-50"))?;
         }
         let mut ext = old.ext.clone();
-        let builder = old
-            .inner
-            .clone()
-            .into_builder(Some(base.metadata_location().to_string()));
+        let builder = old.inner.clone().into_builder(Some(base.metadata_location().to_string()));
         let built = change(old, builder, &mut ext).map_err(downgrade)?.build()?;
         if built.changes.is_empty() && ext == old.ext {
             return Ok(base);
         }
         let mut all = vec![TableRequirement::UuidMatch { uuid: old.uuid() }];
         all.extend(requirements.iter().cloned());
-        match submit(
-            &base,
-            Metadata {
-                inner: built.metadata,
-                ext,
-            },
-            built.changes,
-            all,
-        )
-        .await
-        {
+        match submit(&base, Metadata { inner: built.metadata, ext }, built.changes, all).await {
             Err(e) if e.kind() == ErrorKind::CommitFailed && retry.again().await => {}
             done => return done,
         }
@@ -77,14 +61,11 @@ pub async fn update_metadata_seeing(
 
 /// The model's words for a downgrade, in Java's.
 fn downgrade(e: Error) -> Error {
-    let versions = e
-        .message()
-        .strip_prefix("Cannot downgrade FormatVersion from ")
-        .and_then(|m| m.split_once(" to "));
+    let versions = e.message().strip_prefix("Cannot downgrade FormatVersion from ").and_then(|m| m.split_once(" to "));
     match versions {
-        Some((from, to)) => Error::invalid(format!("Cannot downgrade {from} table to {to}"))
-            .at("format-version")
-            .clause("META-8"),
+        Some((from, to)) => {
+            Error::invalid(format!("Cannot downgrade {from} table to {to}")).at("format-version").clause("META-8")
+        }
         None => e,
     }
 }

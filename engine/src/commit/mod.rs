@@ -135,10 +135,10 @@ impl Isolation {
         match value.to_ascii_lowercase().as_str() {
             "serializable" => Ok(Self::Serializable),
             "snapshot" => Ok(Self::Snapshot),
-            _ => Err(Error::invalid(format!(
-                "isolation level {value:?}; allowed: serializable, snapshot"
-            ))
-            .clause("PROP-3")),
+            _ => {
+                Err(Error::invalid(format!("isolation level {value:?}; allowed: serializable, snapshot"))
+                    .clause("PROP-3"))
+            }
         }
     }
 }
@@ -224,9 +224,7 @@ impl Change {
 
     /// All added files.
     pub fn all_added(&self) -> impl Iterator<Item = &DataFile> {
-        self.added
-            .iter()
-            .chain(self.added_at.iter().map(|(f, _)| f))
+        self.added.iter().chain(self.added_at.iter().map(|(f, _)| f))
     }
 
     /// Data files among the removed ones.
@@ -235,9 +233,7 @@ impl Change {
     }
 
     fn declares_removed_data(&self) -> bool {
-        self.declared_removal
-            || !matches!(self.drop, Drop::Nothing)
-            || self.removed_data().next().is_some()
+        self.declared_removal || !matches!(self.drop, Drop::Nothing) || self.removed_data().next().is_some()
     }
 
     /// The snapshot's operation (OP-1..13): by what the change declares, not by what it hits.
@@ -262,9 +258,7 @@ impl Change {
     pub(crate) fn check(&self) -> Result<()> {
         let refuse = |m: String, id| Err(Error::invalid(m).clause(id));
         let added = self.added.len() + self.added_at.len();
-        let has_removal = !self.removed.is_empty()
-            || !matches!(self.drop, Drop::Nothing)
-            || self.declared_removal;
+        let has_removal = !self.removed.is_empty() || !matches!(self.drop, Drop::Nothing) || self.declared_removal;
         match self.producer {
             Producer::FastAppend | Producer::MergeAppend => {
                 if has_removal {
@@ -297,29 +291,17 @@ impl Change {
             return refuse("Files to delete cannot be empty", "OP-12");
         }
         let rows = |data: bool, files: &mut dyn Iterator<Item = &DataFile>| {
-            files
-                .filter(|f| (f.content == Content::Data) == data)
-                .map(|f| i128::from(f.record_count))
-                .sum::<i128>()
+            files.filter(|f| (f.content == Content::Data) == data).map(|f| i128::from(f.record_count)).sum::<i128>()
         };
         let removes_data = self.removed_data().next().is_some();
         let removes_deletes = self.removed.iter().any(|f| f.content != Content::Data);
         if !removes_data && self.all_added().any(|f| f.content == Content::Data) {
-            return refuse(
-                "Data files to add must be empty because there's no data file to be rewritten",
-                "OP-12",
-            );
+            return refuse("Data files to add must be empty because there's no data file to be rewritten", "OP-12");
         }
         if !removes_deletes && self.all_added().any(|f| f.content != Content::Data) {
-            return refuse(
-                "Delete files to add must be empty because there's no delete file to be rewritten",
-                "OP-12",
-            );
+            return refuse("Delete files to add must be empty because there's no delete file to be rewritten", "OP-12");
         }
-        let (new, old) = (
-            rows(true, &mut self.all_added()),
-            rows(true, &mut self.removed.iter()),
-        );
+        let (new, old) = (rows(true, &mut self.all_added()), rows(true, &mut self.removed.iter()));
         if new > old {
             return Err(Error::invalid(format!(
                 "Invalid REPLACE operation: {new} added records > {old} replaced records"

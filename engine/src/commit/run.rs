@@ -5,9 +5,7 @@ use std::time::{Duration, Instant};
 
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt};
-use iceberg::spec::{
-    MAIN_BRANCH, ManifestFile, Operation, Snapshot, Summary as SnapshotSummary, TableMetadata,
-};
+use iceberg::spec::{MAIN_BRANCH, ManifestFile, Operation, Snapshot, Summary as SnapshotSummary, TableMetadata};
 use iceberg::{TableRequirement, TableUpdate};
 
 use super::apply::{Applied, Context, Manifest};
@@ -41,9 +39,7 @@ impl Retry {
         let number = |key: &str, default: u64| match table.metadata().properties().get(key) {
             None => Ok(default),
             Some(v) => v.trim().parse::<u64>().map_err(|_| {
-                Error::invalid(format!("{v:?} is not a whole number of zero or more"))
-                    .at(key)
-                    .clause("PROP-25")
+                Error::invalid(format!("{v:?} is not a whole number of zero or more")).at(key).clause("PROP-25")
             }),
         };
         let total = Duration::from_millis(number("commit.retry.total-timeout-ms", 1_800_000)?);
@@ -52,9 +48,7 @@ impl Retry {
             left: number("commit.retry.num-retries", 4)?,
             wait: Duration::from_millis(number("commit.retry.min-wait-ms", 100)?),
             max_wait: Duration::from_millis(number("commit.retry.max-wait-ms", 60_000)?),
-            deadline: now
-                .checked_add(total)
-                .unwrap_or(now + Duration::from_secs(1 << 30)),
+            deadline: now.checked_add(total).unwrap_or(now + Duration::from_secs(1 << 30)),
         })
     }
 
@@ -93,16 +87,10 @@ pub async fn commit(table: &Table, change: Change) -> Result<Committed> {
         match job.attempt(table, &change).await {
             Ok(done) => {
                 job.clean_unused(&done, table).await;
-                return Ok(Committed {
-                    table: done.table,
-                    snapshot_id: done.snapshot_id,
-                });
+                return Ok(Committed { table: done.table, snapshot_id: done.snapshot_id });
             }
             Err(e) if e.kind() == ErrorKind::CommitFailed && retry.again().await => {
-                tracing::debug!(
-                    "commit to {} lost the race, trying again: {e}",
-                    table.ident()
-                );
+                tracing::debug!("commit to {} lost the race, trying again: {e}", table.ident());
             }
             Err(e) if e.kind() == ErrorKind::CommitUnknown => return Err(e),
             Err(e) => {
@@ -163,27 +151,14 @@ impl Job {
             Some(head) => load_manifest_list(base.io(), head).await?,
             None => Vec::new(),
         };
-        let context = Context {
-            table: &base,
-            change,
-            snapshot_id: self.snapshot_id,
-            parent,
-        };
+        let context = Context { table: &base, change, snapshot_id: self.snapshot_id, parent };
         let mut applied = context.apply().await?;
         if change.producer == Producer::RewriteManifests
-            && !applied
-                .manifests
-                .iter()
-                .any(|m| matches!(m, Manifest::New(_)))
+            && !applied.manifests.iter().any(|m| matches!(m, Manifest::New(_)))
         {
-            let head = head.ok_or_else(|| {
-                Error::invalid("the table has no snapshot, so no manifests").at(base.ident())
-            })?;
-            return Ok(Done {
-                snapshot_id: head.snapshot_id(),
-                table: base,
-                used: Vec::new(),
-            });
+            let head =
+                head.ok_or_else(|| Error::invalid("the table has no snapshot, so no manifests").at(base.ident()))?;
+            return Ok(Done { snapshot_id: head.snapshot_id(), table: base, used: Vec::new() });
         }
         let manifests = self.store(&base, &mut applied).await?;
         let target = ListTarget {
@@ -194,13 +169,7 @@ impl Job {
             first_row_id: first_row_id(&metadata)?,
         };
         let (bytes, listed, next_row_id) = write_manifest_list(&target, &manifests)?;
-        let list = format!(
-            "{}/snap-{}-{}-{}.avro",
-            base.metadata_folder(),
-            self.snapshot_id,
-            self.attempt,
-            self.uuid
-        );
+        let list = format!("{}/snap-{}-{}-{}.avro", base.metadata_folder(), self.snapshot_id, self.attempt, self.uuid);
         self.written.push(list.clone());
         base.io().write_new(&list, bytes).await?;
 
@@ -210,11 +179,7 @@ impl Job {
         let next = swap(&base, snapshot, &change.branch).await?;
         let mut used: Vec<String> = listed.into_iter().map(|m| m.manifest_path).collect();
         used.push(list);
-        Ok(Done {
-            table: next,
-            snapshot_id: self.snapshot_id,
-            used,
-        })
+        Ok(Done { table: next, snapshot_id: self.snapshot_id, used })
     }
 
     /// Gives the new manifests their paths and stores them, a few at a time.
@@ -229,28 +194,18 @@ impl Job {
                     let path = format!("{folder}/{}-m{}.avro", self.uuid, self.manifest_count);
                     self.manifest_count += 1;
                     self.written.push(path.clone());
-                    out.push(ManifestFile {
-                        manifest_path: path.clone(),
-                        ..d.file.clone()
-                    });
+                    out.push(ManifestFile { manifest_path: path.clone(), ..d.file.clone() });
                     let (io, bytes) = (base.io(), d.bytes.clone());
                     puts.push(async move { io.write_new(&path, bytes).await }.boxed());
                 }
             }
         }
-        futures::stream::iter(puts)
-            .buffer_unordered(4)
-            .try_collect::<Vec<()>>()
-            .await?;
+        futures::stream::iter(puts).buffer_unordered(4).try_collect::<Vec<()>>().await?;
         Ok(out)
     }
 
     async fn clean_unused(&self, done: &Done, table: &Table) {
-        let unused: Vec<&String> = self
-            .written
-            .iter()
-            .filter(|w| !done.used.contains(w))
-            .collect();
+        let unused: Vec<&String> = self.written.iter().filter(|w| !done.used.contains(w)).collect();
         delete(table, unused).await;
     }
 
@@ -290,15 +245,9 @@ fn first_row_id(metadata: &TableMetadata) -> Result<Option<i64>> {
     if metadata.format_version() < iceberg::spec::FormatVersion::V3 {
         return Ok(None);
     }
-    i64::try_from(metadata.next_row_id())
-        .map(Some)
-        .map_err(|_| {
-            Error::malformed(format!(
-                "next-row-id {} does not fit a long",
-                metadata.next_row_id()
-            ))
-            .clause("META-F24")
-        })
+    i64::try_from(metadata.next_row_id()).map(Some).map_err(|_| {
+        Error::malformed(format!("next-row-id {} does not fit a long", metadata.next_row_id())).clause("META-F24")
+    })
 }
 
 fn summary(
@@ -316,10 +265,7 @@ fn summary(
     map.insert("engine-name".into(), "floe".into());
     map.insert("engine-version".into(), env!("CARGO_PKG_VERSION").into());
     let operation: Operation = change.operation();
-    SnapshotSummary {
-        operation,
-        additional_properties: map,
-    }
+    SnapshotSummary { operation, additional_properties: map }
 }
 
 fn snapshot(
@@ -341,9 +287,7 @@ fn snapshot(
         .with_summary(summary)
         .with_schema_id(metadata.current_schema_id());
     match (target.first_row_id, next_row_id) {
-        (Some(first), Some(next)) => builder
-            .with_row_range(first as u64, (next - first) as u64)
-            .build(),
+        (Some(first), Some(next)) => builder.with_row_range(first as u64, (next - first) as u64).build(),
         _ => builder.build(),
     }
 }
@@ -359,18 +303,10 @@ async fn swap(base: &Table, snapshot: Snapshot, branch: &str) -> Result<Table> {
         .set_branch_snapshot(snapshot, branch)?
         .build()?;
     let requirements = vec![
-        TableRequirement::UuidMatch {
-            uuid: metadata.uuid(),
-        },
-        TableRequirement::RefSnapshotIdMatch {
-            r#ref: branch.to_string(),
-            snapshot_id: head,
-        },
+        TableRequirement::UuidMatch { uuid: metadata.uuid() },
+        TableRequirement::RefSnapshotIdMatch { r#ref: branch.to_string(), snapshot_id: head },
     ];
-    let next = Metadata {
-        inner: built.metadata,
-        ext: metadata.ext.clone(),
-    };
+    let next = Metadata { inner: built.metadata, ext: metadata.ext.clone() };
     submit(base, next, built.changes, requirements).await
 }
 
@@ -381,24 +317,14 @@ pub(crate) async fn submit(
     updates: Vec<TableUpdate>,
     requirements: Vec<TableRequirement>,
 ) -> Result<Table> {
-    let commit = TableCommit {
-        base: base.clone(),
-        metadata,
-        updates,
-        requirements,
-    };
-    base.catalog()
-        .clone()
-        .commit_table(commit)
-        .await
-        .map_err(|e| match e.kind() {
-            ErrorKind::Io | ErrorKind::Internal => Error::new(
-                ErrorKind::CommitUnknown,
-                format!("the catalog failed during the commit: {}", e.message()),
-            )
-            .at(base.ident())
-            .clause("CONC-41")
-            .with_source(e),
-            _ => e,
-        })
+    let commit = TableCommit { base: base.clone(), metadata, updates, requirements };
+    base.catalog().clone().commit_table(commit).await.map_err(|e| match e.kind() {
+        ErrorKind::Io | ErrorKind::Internal => {
+            Error::new(ErrorKind::CommitUnknown, format!("the catalog failed during the commit: {}", e.message()))
+                .at(base.ident())
+                .clause("CONC-41")
+                .with_source(e)
+        }
+        _ => e,
+    })
 }

@@ -73,13 +73,7 @@ struct Touched {
 
 impl<'m> Summary<'m> {
     pub(crate) fn new(metadata: &'m Metadata) -> Self {
-        Self {
-            metadata,
-            added: Side::default(),
-            removed: Side::default(),
-            duplicates: 0,
-            partitions: HashMap::new(),
-        }
+        Self { metadata, added: Side::default(), removed: Side::default(), duplicates: 0, partitions: HashMap::new() }
     }
 
     pub(crate) fn add(&mut self, f: &DataFile) {
@@ -99,11 +93,7 @@ impl<'m> Summary<'m> {
     fn touch(&mut self, f: &DataFile) -> &mut Touched {
         let spec = self.metadata.partition_spec_by_id(f.spec_id);
         let names = spec.map(|s| s.fields()).unwrap_or_default();
-        let key = names
-            .iter()
-            .zip(f.partition.fields())
-            .map(|(n, v)| (n.name.clone(), v.clone()))
-            .collect();
+        let key = names.iter().zip(f.partition.fields()).map(|(n, v)| (n.name.clone(), v.clone())).collect();
         self.partitions.entry(key).or_insert_with(|| Touched {
             spec_id: f.spec_id,
             tuple: f.partition.clone(),
@@ -118,50 +108,34 @@ impl<'m> Summary<'m> {
         const LIMIT: &str = "write.summary.partition-limit";
         let limit = match self.metadata.properties().get(LIMIT) {
             None => 0,
-            Some(v) => v.trim().parse::<i64>().map_err(|_| {
-                Error::invalid(format!("{v:?} is not a whole number"))
-                    .at(LIMIT)
-                    .clause("PROP-22")
-            })?,
+            Some(v) => v
+                .trim()
+                .parse::<i64>()
+                .map_err(|_| Error::invalid(format!("{v:?} is not a whole number")).at(LIMIT).clause("PROP-22"))?,
         };
         if self.partitions.is_empty() || self.partitions.len() as i64 > limit {
             return Ok(Vec::new());
         }
-        let mut out = vec![(
-            "partition-summaries-included".to_string(),
-            "true".to_string(),
-        )];
+        let mut out = vec![("partition-summaries-included".to_string(), "true".to_string())];
         for p in self.partitions.values() {
             let ty = partition_type(self.metadata, p.spec_id)?;
             let Some(spec) = self.metadata.partition_spec_by_id(p.spec_id) else {
                 continue;
             };
-            let counts: Vec<String> = counts(&p.added, &p.removed)
-                .map(|(k, n)| format!("{k}={n}"))
-                .collect();
-            out.push((
-                format!("partitions.{}", partition_path(spec, &ty, &p.tuple)),
-                counts.join(","),
-            ));
+            let counts: Vec<String> = counts(&p.added, &p.removed).map(|(k, n)| format!("{k}={n}")).collect();
+            out.push((format!("partitions.{}", partition_path(spec, &ty, &p.tuple)), counts.join(",")));
         }
         Ok(out)
     }
 
     /// The keys that the changes give; removal and addition keys only when non-zero.
     pub(crate) fn properties(&self) -> Result<Vec<(String, String)>> {
-        let mut out: Vec<(String, String)> = counts(&self.added, &self.removed)
-            .map(|(k, n)| (k.to_string(), n.to_string()))
-            .collect();
+        let mut out: Vec<(String, String)> =
+            counts(&self.added, &self.removed).map(|(k, n)| (k.to_string(), n.to_string())).collect();
         if self.duplicates > 0 {
-            out.push((
-                "deleted-duplicate-files".into(),
-                self.duplicates.to_string(),
-            ));
+            out.push(("deleted-duplicate-files".into(), self.duplicates.to_string()));
         }
-        out.push((
-            "changed-partition-count".into(),
-            self.partitions.len().to_string(),
-        ));
+        out.push(("changed-partition-count".into(), self.partitions.len().to_string()));
         out.extend(self.partition_properties()?);
         Ok(out)
     }
@@ -198,36 +172,18 @@ const TOTALS: [(&str, &str, &str); 6] = [
     ("total-records", "added-records", "deleted-records"),
     ("total-files-size", "added-files-size", "removed-files-size"),
     ("total-data-files", "added-data-files", "deleted-data-files"),
-    (
-        "total-delete-files",
-        "added-delete-files",
-        "removed-delete-files",
-    ),
-    (
-        "total-position-deletes",
-        "added-position-deletes",
-        "removed-position-deletes",
-    ),
-    (
-        "total-equality-deletes",
-        "added-equality-deletes",
-        "removed-equality-deletes",
-    ),
+    ("total-delete-files", "added-delete-files", "removed-delete-files"),
+    ("total-position-deletes", "added-position-deletes", "removed-position-deletes"),
+    ("total-equality-deletes", "added-equality-deletes", "removed-equality-deletes"),
 ];
 
 /// Adds the running totals: from the branch head's summary, or zero when the branch has no head. A total that is
 /// missing, unreadable or would fall below zero is left out (SUMMARY-50, SUMMARY-51).
-pub(crate) fn add_totals(
-    previous: Option<&HashMap<String, String>>,
-    summary: &mut HashMap<String, String>,
-) {
+pub(crate) fn add_totals(previous: Option<&HashMap<String, String>>, summary: &mut HashMap<String, String>) {
     for (total, added, removed) in TOTALS {
         let before = match previous {
             None => Some(0),
-            Some(p) => p
-                .get(total)
-                .and_then(|v| v.parse::<i64>().ok())
-                .filter(|v| *v >= 0),
+            Some(p) => p.get(total).and_then(|v| v.parse::<i64>().ok()).filter(|v| *v >= 0),
         };
         let change = |key: &str| summary.get(key).map_or(Some(0), |v| v.parse::<i64>().ok());
         let after = before

@@ -64,22 +64,13 @@ pub fn check_own_deletes(change: &Change) -> Result<()> {
         let refuse = |m: String, id| Err(Error::invalid(m).at(&f.path).clause(id));
         if f.is_dv() {
             let Some(target) = f.referenced_data_file.as_deref() else {
-                return refuse(
-                    "deletion vector without referenced_data_file".into(),
-                    "DV-6",
-                );
+                return refuse("deletion vector without referenced_data_file".into(), "DV-6");
             };
             if f.content_offset.is_none() || f.content_size.is_none() {
-                return refuse(
-                    "deletion vector without content offset and size".into(),
-                    "DEL-6",
-                );
+                return refuse("deletion vector without content offset and size".into(), "DEL-6");
             }
             if f.record_count <= 0 {
-                return refuse(
-                    format!("deletion vector of cardinality {}", f.record_count),
-                    "DV-16",
-                );
+                return refuse(format!("deletion vector of cardinality {}", f.record_count), "DV-16");
             }
             if let Some(other) = dvs.insert(target, &f.path) {
                 return refuse(
@@ -90,28 +81,14 @@ pub fn check_own_deletes(change: &Change) -> Result<()> {
                 );
             }
         } else if f.content_offset.is_some() || f.content_size.is_some() {
-            return refuse(
-                "only a deletion vector has a content offset and size".into(),
-                "DEL-6",
-            );
+            return refuse("only a deletion vector has a content offset and size".into(), "DEL-6");
         }
-        if f.content == Content::EqualityDeletes
-            && f.equality_ids.as_ref().is_none_or(Vec::is_empty)
-        {
-            return refuse(
-                "equality delete file without equality ids".into(),
-                "MAN-D19",
-            );
+        if f.content == Content::EqualityDeletes && f.equality_ids.as_ref().is_none_or(Vec::is_empty) {
+            return refuse("equality delete file without equality ids".into(), "MAN-D19");
         }
-        if let Some(target) = f
-            .referenced_data_file
-            .as_deref()
-            .filter(|t| removed.contains(t))
-        {
+        if let Some(target) = f.referenced_data_file.as_deref().filter(|t| removed.contains(t)) {
             return refuse(
-                format!(
-                    "Cannot delete data files [{target}] that are referenced by new delete files"
-                ),
+                format!("Cannot delete data files [{target}] that are referenced by new delete files"),
                 "CONC-15",
             );
         }
@@ -152,19 +129,10 @@ struct Scope<'c> {
 impl<'c> Scope<'c> {
     fn of(change: &'c Change) -> Self {
         let by_file = !change.removed.is_empty();
-        let whole = Self {
-            filter: None,
-            drop: &Drop::Nothing,
-        };
+        let whole = Self { filter: None, drop: &Drop::Nothing };
         match (&change.validation.filter, &change.drop) {
-            (Some(f), _) => Self {
-                filter: Some(f),
-                drop: &Drop::Nothing,
-            },
-            (None, Drop::Filter(_) | Drop::Partitions(_)) if !by_file => Self {
-                filter: None,
-                drop: &change.drop,
-            },
+            (Some(f), _) => Self { filter: Some(f), drop: &Drop::Nothing },
+            (None, Drop::Filter(_) | Drop::Partitions(_)) if !by_file => Self { filter: None, drop: &change.drop },
             _ => whole,
         }
     }
@@ -190,13 +158,8 @@ impl<'c> Scope<'c> {
 }
 
 /// Whether a file lies in one of the partitions; the spec id counts (SCAN-7).
-pub(crate) fn in_partitions(
-    partitions: &[(i32, Arc<iceberg::spec::Struct>)],
-    f: &DataFile,
-) -> bool {
-    partitions
-        .iter()
-        .any(|(spec, tuple)| *spec == f.spec_id && **tuple == *f.partition)
+pub(crate) fn in_partitions(partitions: &[(i32, Arc<iceberg::spec::Struct>)], f: &DataFile) -> bool {
+    partitions.iter().any(|(spec, tuple)| *spec == f.spec_id && **tuple == *f.partition)
 }
 
 fn conflict(message: String, id: &'static str) -> Error {
@@ -207,11 +170,8 @@ fn data_files_exist(change: &Change, history: &[Concurrent]) -> Result<()> {
     use Operation::{Delete, Overwrite, Replace};
     let v = &change.validation;
     let required: HashSet<&str> = v.data_files_exist.iter().map(|p| &**p).collect();
-    let operations: &[Operation] = if v.removed_files_exist {
-        &[Overwrite, Replace, Delete]
-    } else {
-        &[Overwrite, Replace]
-    };
+    let operations: &[Operation] =
+        if v.removed_files_exist { &[Overwrite, Replace, Delete] } else { &[Overwrite, Replace] };
     let gone: Vec<&str> = history
         .iter()
         .filter(|s| s.is(operations))
@@ -223,10 +183,7 @@ fn data_files_exist(change: &Change, history: &[Concurrent]) -> Result<()> {
     if gone.is_empty() {
         return Ok(());
     }
-    Err(conflict(
-        format!("Cannot commit, missing data files: {}", gone.join(", ")),
-        "CONC-11",
-    ))
+    Err(conflict(format!("Cannot commit, missing data files: {}", gone.join(", ")), "CONC-11"))
 }
 
 fn no_added_data(change: &Change, history: &[Concurrent]) -> Result<()> {
@@ -239,16 +196,8 @@ fn no_added_data(change: &Change, history: &[Concurrent]) -> Result<()> {
     match found {
         None => Ok(()),
         Some(e) => Err(conflict(
-            format!(
-                "Found conflicting files that can contain records matching {}: {}",
-                scope.describe(),
-                e.file.path
-            ),
-            if change.producer == Producer::RowDelta {
-                "CONC-13"
-            } else {
-                "CONC-21"
-            },
+            format!("Found conflicting files that can contain records matching {}: {}", scope.describe(), e.file.path),
+            if change.producer == Producer::RowDelta { "CONC-13" } else { "CONC-21" },
         )),
     }
 }
@@ -278,11 +227,7 @@ fn no_conflicting_deletes(change: &Change, history: &[Concurrent]) -> Result<()>
                 scope.describe(),
                 f.path
             ),
-            if change.producer == Producer::RowDelta {
-                "CONC-14"
-            } else {
-                "CONC-22"
-            },
+            if change.producer == Producer::RowDelta { "CONC-14" } else { "CONC-22" },
         ));
     }
     if by_filter && change.producer != Producer::RowDelta {
@@ -324,10 +269,7 @@ fn no_new_deletes_for(change: &Change, history: &[Concurrent], only_positions: b
                 _ => ("delete", "CONC-22"),
             };
             return Err(conflict(
-                format!(
-                    "Cannot commit, found new {kind} for replaced data file: {} ({})",
-                    f.path, delete.path
-                ),
+                format!("Cannot commit, found new {kind} for replaced data file: {} ({})", f.path, delete.path),
                 clause,
             ));
         }
@@ -352,10 +294,7 @@ fn path_in_bounds(delete: &DataFile, path: &str) -> bool {
     let Some(m) = &delete.metrics else {
         return true;
     };
-    match (
-        m.lower_bounds.get(&DELETE_FILE_PATH),
-        m.upper_bounds.get(&DELETE_FILE_PATH),
-    ) {
+    match (m.lower_bounds.get(&DELETE_FILE_PATH), m.upper_bounds.get(&DELETE_FILE_PATH)) {
         (Some(low), Some(high)) if low <= high => {
             low.as_slice() <= path.as_bytes() && path.as_bytes() <= high.as_slice()
         }
@@ -366,11 +305,8 @@ fn path_in_bounds(delete: &DataFile, path: &str) -> bool {
 /// A concurrent DV for a data file that this change gives a DV (CONC-16), for every producer (CONC-17). The conflict
 /// filter is not asked: one that is too narrow would leave two live DVs.
 fn no_concurrent_dv(change: &Change, history: &[Concurrent]) -> Result<()> {
-    let ours: HashSet<&str> = change
-        .all_added()
-        .filter(|f| f.is_dv())
-        .filter_map(|f| f.referenced_data_file.as_deref())
-        .collect();
+    let ours: HashSet<&str> =
+        change.all_added().filter(|f| f.is_dv()).filter_map(|f| f.referenced_data_file.as_deref()).collect();
     if ours.is_empty() {
         return Ok(());
     }
@@ -379,17 +315,9 @@ fn no_concurrent_dv(change: &Change, history: &[Concurrent]) -> Result<()> {
         .filter(|s| s.is(&[Operation::Overwrite, Operation::Delete, Operation::Replace]))
         .flat_map(|s| &s.deletes)
         .filter(|e| e.status == Status::Added && e.file.is_dv())
-        .find_map(|e| {
-            e.file
-                .referenced_data_file
-                .as_deref()
-                .filter(|t| ours.contains(t))
-        });
+        .find_map(|e| e.file.referenced_data_file.as_deref().filter(|t| ours.contains(t)));
     match theirs {
         None => Ok(()),
-        Some(target) => Err(conflict(
-            format!("Found concurrently added DV for {target}"),
-            "CONC-16",
-        )),
+        Some(target) => Err(conflict(format!("Found concurrently added DV for {target}"), "CONC-16")),
     }
 }

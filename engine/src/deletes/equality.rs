@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, StructArray};
-use arrow::row::{RowConverter, SortField};
 use arrow::compute::nullif;
 use arrow::datatypes::DataType;
+use arrow::row::{RowConverter, SortField};
 use iceberg::spec::{Literal, SchemaRef};
 use parquet::arrow::PARQUET_FIELD_ID_META_KEY;
 
@@ -86,12 +86,7 @@ impl EqualityDeletes {
 /// The column with a field id, at the top or inside structs; a null parent makes a null leaf (EQDEL-3).
 fn find_column(batch: &RecordBatch, id: i32) -> Option<ArrayRef> {
     let text = id.to_string();
-    batch
-        .schema_ref()
-        .fields()
-        .iter()
-        .zip(batch.columns())
-        .find_map(|(f, a)| descend(f, a, &text))
+    batch.schema_ref().fields().iter().zip(batch.columns()).find_map(|(f, a)| descend(f, a, &text))
 }
 
 fn descend(field: &arrow::datatypes::Field, array: &ArrayRef, id: &str) -> Option<ArrayRef> {
@@ -115,15 +110,15 @@ fn equality_column(id: i32, metadata: &Metadata) -> Result<Column> {
     for s in schemas {
         if let Some(f) = s.field_by_id(id) {
             let Some(p) = f.field_type.as_primitive_type().filter(|_| metadata.ext.get(id).is_none()) else {
-                return Err(Error::malformed(format!("equality column {} is not of a comparable primitive type", f.name))
-                    .clause("EQDEL-3"));
+                return Err(Error::malformed(format!(
+                    "equality column {} is not of a comparable primitive type",
+                    f.name
+                ))
+                .clause("EQDEL-3"));
             };
-            return Ok(Column {
-                id,
-                ty: arrow_type(p),
-                initial_default: f.initial_default.clone(),
-            });
+            return Ok(Column { id, ty: arrow_type(p), initial_default: f.initial_default.clone() });
         }
     }
-    Err(Error::malformed(format!("equality_ids names field id {id}, which no schema of the table has")).clause("EQDEL-4"))
+    Err(Error::malformed(format!("equality_ids names field id {id}, which no schema of the table has"))
+        .clause("EQDEL-4"))
 }

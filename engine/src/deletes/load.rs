@@ -78,15 +78,15 @@ impl DeleteLoader {
         for d in &deletes.equality {
             let mut ids = d.file.equality_ids.clone().unwrap_or_default();
             if ids.is_empty() {
-                return Err(Error::malformed("equality-delete file without equality_ids").at(&d.file.path).clause("EQDEL-1"));
+                return Err(Error::malformed("equality-delete file without equality_ids")
+                    .at(&d.file.path)
+                    .clause("EQDEL-1"));
             }
             ids.sort_unstable();
             ids.dedup();
             let cell = self.equality.lock().expect("no panic while held").entry(d.file.key()).or_default().clone();
-            let batches = cell
-                .get_or_try_init(|| async { read_batches(&self.io, &d.file).await.map(Arc::new) })
-                .await?
-                .clone();
+            let batches =
+                cell.get_or_try_init(|| async { read_batches(&self.io, &d.file).await.map(Arc::new) }).await?.clone();
             let set = match by_ids.entry(ids) {
                 std::collections::hash_map::Entry::Occupied(o) => o.into_mut(),
                 std::collections::hash_map::Entry::Vacant(v) => {
@@ -119,16 +119,16 @@ pub async fn read_position_deletes(io: &FileIo, file: &DataFile) -> Result<HashM
     let mut out: HashMap<String, DeletionVector> = HashMap::new();
     for batch in read_batches(io, file).await? {
         let column = |id: i32, name: &str| {
-            column_by_id(&batch, id)
-                .or_else(|| batch.column_by_name(name).cloned())
-                .ok_or_else(|| {
-                    Error::malformed(format!("position-delete file has no column {name} (field id {id})"))
-                        .at(&file.path)
-                        .clause("POSDEL-1")
-                })
+            column_by_id(&batch, id).or_else(|| batch.column_by_name(name).cloned()).ok_or_else(|| {
+                Error::malformed(format!("position-delete file has no column {name} (field id {id})"))
+                    .at(&file.path)
+                    .clause("POSDEL-1")
+            })
         };
         let wrong = |what: &str| {
-            Error::malformed(format!("position-delete column {what} has a wrong type")).at(&file.path).clause("POSDEL-1")
+            Error::malformed(format!("position-delete column {what} has a wrong type"))
+                .at(&file.path)
+                .clause("POSDEL-1")
         };
         let paths = arrow::compute::cast(&column(FILE_PATH_ID, "file_path")?, &arrow::datatypes::DataType::Utf8)?;
         let paths = paths.as_string_opt::<i32>().ok_or_else(|| wrong("file_path"))?.clone();
@@ -168,8 +168,11 @@ fn column_by_id(batch: &RecordBatch, id: i32) -> Option<arrow::array::ArrayRef> 
 /// All rows of a delete file, with Parquet field ids in the schema.
 async fn read_batches(io: &FileIo, file: &DataFile) -> Result<Vec<RecordBatch>> {
     if file.format != FileFormat::Parquet {
-        return Err(Error::unsupported(format!("{} delete files can't be read; allowed: PARQUET", file.format.as_str()))
-            .at(&file.path));
+        return Err(Error::unsupported(format!(
+            "{} delete files can't be read; allowed: PARQUET",
+            file.format.as_str()
+        ))
+        .at(&file.path));
     }
     let (store, _, path) = io.resolve(&file.path)?;
     let reader = ParquetObjectReader::new(store, path).with_file_size(u64::try_from(file.file_size).unwrap_or(0));

@@ -112,10 +112,7 @@ fn written_keys(maps: &[(u32, RoaringBitmap)]) -> u64 {
 
 fn vector_len(maps: &[(u32, RoaringBitmap)]) -> u64 {
     let gaps = written_keys(maps) - maps.len() as u64;
-    let bitmaps: u64 = maps
-        .iter()
-        .map(|(_, m)| 4 + m.serialized_size() as u64)
-        .sum();
+    let bitmaps: u64 = maps.iter().map(|(_, m)| 4 + m.serialized_size() as u64).sum();
     8 + gaps * MIN_ENTRY as u64 + bitmaps
 }
 
@@ -142,26 +139,14 @@ fn write_vector(maps: &[(u32, RoaringBitmap)], out: &mut Vec<u8>) -> Result<()> 
 fn unframe(blob: &[u8]) -> Result<&[u8], Fault> {
     let len = blob.len();
     if (len as u64) < MIN_BLOB_LEN {
-        return Err(Fault::new(
-            0,
-            "DV-24",
-            format!("{len} bytes; a blob has at least {MIN_BLOB_LEN}"),
-        ));
+        return Err(Fault::new(0, "DV-24", format!("{len} bytes; a blob has at least {MIN_BLOB_LEN}")));
     }
     if len as u64 > MAX_BLOB_LEN {
-        return Err(Fault::new(
-            0,
-            "DV-30",
-            format!("{len} bytes; a blob has at most {MAX_BLOB_LEN}"),
-        ));
+        return Err(Fault::new(0, "DV-30", format!("{len} bytes; a blob has at most {MAX_BLOB_LEN}")));
     }
     let declared = u32::from_be_bytes([blob[0], blob[1], blob[2], blob[3]]);
     if u64::from(declared) + 8 != len as u64 {
-        let what = if u64::from(declared) + 8 > len as u64 {
-            "truncated"
-        } else {
-            "followed by other bytes"
-        };
+        let what = if u64::from(declared) + 8 > len as u64 { "truncated" } else { "followed by other bytes" };
         return Err(Fault::new(
             0,
             "DV-20",
@@ -172,21 +157,13 @@ fn unframe(blob: &[u8]) -> Result<&[u8], Fault> {
         ));
     }
     if blob[4..8] != MAGIC {
-        return Err(Fault::new(
-            4,
-            "DV-21",
-            format!("magic {:02x?}, expected {MAGIC:02x?}", &blob[4..8]),
-        ));
+        return Err(Fault::new(4, "DV-21", format!("magic {:02x?}, expected {MAGIC:02x?}", &blob[4..8])));
     }
     let (checked, stored) = blob[4..].split_at(len - 8);
     let stored = u32::from_be_bytes([stored[0], stored[1], stored[2], stored[3]]);
     let computed = crc32fast::hash(checked);
     if stored != computed {
-        return Err(Fault::new(
-            len - 4,
-            "DV-23",
-            format!("CRC-32 {stored:#010x} stored, {computed:#010x} computed"),
-        ));
+        return Err(Fault::new(len - 4, "DV-23", format!("CRC-32 {stored:#010x} stored, {computed:#010x} computed")));
     }
     Ok(&checked[4..])
 }
@@ -203,8 +180,7 @@ fn decode_vector(vector: &[u8], base: usize) -> Result<DeletionVector, Fault> {
         |_| (),
         |key, bytes| {
             // Checked above, so nothing is checked a second time.
-            let map =
-                RoaringBitmap::deserialize_unchecked_from(bytes).map_err(|e| e.to_string())?;
+            let map = RoaringBitmap::deserialize_unchecked_from(bytes).map_err(|e| e.to_string())?;
             maps.insert(key, map);
             Ok(())
         },
@@ -219,40 +195,26 @@ fn walk(
     mut container: impl FnMut(ContainerInfo),
     mut bitmap: impl FnMut(u32, &[u8]) -> Result<(), String>,
 ) -> Result<(), Fault> {
-    let count = read_u64(vector, 0).ok_or_else(|| {
-        Fault::new(
-            base,
-            "DV-25",
-            format!("{} bytes; a vector has at least 8", vector.len()),
-        )
-    })?;
+    let count = read_u64(vector, 0)
+        .ok_or_else(|| Fault::new(base, "DV-25", format!("{} bytes; a vector has at least 8", vector.len())))?;
     let left = vector.len() - 8;
     if count > (left / MIN_ENTRY) as u64 {
         return Err(Fault::new(
             base,
             "DV-25",
-            format!(
-                "{count} bitmaps of at least {MIN_ENTRY} bytes in the {left} bytes that follow"
-            ),
+            format!("{count} bitmaps of at least {MIN_ENTRY} bytes in the {left} bytes that follow"),
         ));
     }
     let mut at = 8;
     let mut last = None;
     for _ in 0..count {
-        let key = read_u32(vector, at).ok_or_else(|| {
-            Fault::new(
-                base + at,
-                "DV-25",
-                "truncated: the key of a bitmap is missing",
-            )
-        })?;
+        let key = read_u32(vector, at)
+            .ok_or_else(|| Fault::new(base + at, "DV-25", "truncated: the key of a bitmap is missing"))?;
         if key > MAX_KEY {
             return Err(Fault::new(
                 base + at,
                 "DV-26",
-                format!(
-                    "key {key:#010x}; bit 63 of a position is 0, so keys are at most {MAX_KEY:#x}"
-                ),
+                format!("key {key:#010x}; bit 63 of a position is 0, so keys are at most {MAX_KEY:#x}"),
             ));
         }
         if let Some(last) = last.replace(key)
@@ -267,11 +229,7 @@ fn walk(
         at += 4;
         let bytes = &vector[at..];
         let len = layout::check(bytes, base + at, |key16, kind, cardinality| {
-            container(ContainerInfo {
-                key: (u64::from(key) << 16) | u64::from(key16),
-                kind,
-                cardinality,
-            });
+            container(ContainerInfo { key: (u64::from(key) << 16) | u64::from(key16), kind, cardinality });
         })?;
         if len > layout::EMPTY_LEN {
             bitmap(key, &bytes[..len]).map_err(|m| Fault::new(base + at, "DV-45", m))?;
@@ -279,11 +237,7 @@ fn walk(
         at += len;
     }
     if at != vector.len() {
-        return Err(Fault::new(
-            base + at,
-            "DV-45",
-            format!("{} bytes after the last bitmap", vector.len() - at),
-        ));
+        return Err(Fault::new(base + at, "DV-45", format!("{} bytes after the last bitmap", vector.len() - at)));
     }
     Ok(())
 }

@@ -55,9 +55,7 @@ struct BlobJson {
 
 /// A fault at byte `at` of a file.
 fn fault(file: &str, at: u64, clause: &'static str, message: impl std::fmt::Display) -> Error {
-    Error::malformed(format!("Puffin: {message}"))
-        .at(format!("{file} byte {at}"))
-        .clause(clause)
+    Error::malformed(format!("Puffin: {message}")).at(format!("{file} byte {at}")).clause(clause)
 }
 
 /// Reads and validates the footer of a whole file; `file` names it in errors.
@@ -66,26 +64,15 @@ pub fn read_footer(file: &str, bytes: &[u8]) -> Result<PuffinFile> {
     check_magic(file, "file", &bytes[..4], 0)?;
     let size = bytes.len() as u64;
     let payload = payload_size(file, size, &bytes[bytes.len() - TRAILER as usize..])?;
-    parse_footer(
-        file,
-        size,
-        &bytes[bytes.len() - (payload + FOOTER_FRAME) as usize..],
-    )
+    parse_footer(file, size, &bytes[bytes.len() - (payload + FOOTER_FRAME) as usize..])
 }
 
 /// Reads and validates the footer of a file in two requests, or three if the footer is large; blobs are not read.
 pub async fn read_footer_of(io: &FileIo, path: &str) -> Result<PuffinFile> {
-    let size = io
-        .size(path)
-        .await?
-        .ok_or_else(|| Error::not_found("no such Puffin file").at(path))?;
+    let size = io.size(path).await?.ok_or_else(|| Error::not_found("no such Puffin file").at(path))?;
     check_size(path, size)?;
     let mut tail = io.read_range(path, size - size.min(TAIL)..size).await?;
-    let head = if size <= TAIL {
-        tail.slice(..4)
-    } else {
-        io.read_range(path, 0..4).await?
-    };
+    let head = if size <= TAIL { tail.slice(..4) } else { io.read_range(path, 0..4).await? };
     check_magic(path, "file", &head, 0)?;
     let footer = payload_size(path, size, &tail[tail.len() - TRAILER as usize..])? + FOOTER_FRAME;
     if footer > tail.len() as u64 {
@@ -96,24 +83,14 @@ pub async fn read_footer_of(io: &FileIo, path: &str) -> Result<PuffinFile> {
 
 fn check_size(file: &str, size: u64) -> Result<()> {
     if size < MIN_FILE {
-        return Err(fault(
-            file,
-            0,
-            "PUFFIN-1",
-            format!("{size} bytes; a file has at least {MIN_FILE}"),
-        ));
+        return Err(fault(file, 0, "PUFFIN-1", format!("{size} bytes; a file has at least {MIN_FILE}")));
     }
     Ok(())
 }
 
 fn check_magic(file: &str, what: &str, found: &[u8], at: u64) -> Result<()> {
     if found != PUFFIN_MAGIC {
-        return Err(fault(
-            file,
-            at,
-            "PUFFIN-1",
-            format!("{what} magic {found:02x?}, expected {PUFFIN_MAGIC:02x?}"),
-        ));
+        return Err(fault(file, at, "PUFFIN-1", format!("{what} magic {found:02x?}, expected {PUFFIN_MAGIC:02x?}")));
     }
     Ok(())
 }
@@ -145,11 +122,9 @@ fn payload_size(file: &str, size: u64, trailer: &[u8]) -> Result<u64> {
         }
     }
     if flags & 1 != 0 {
-        return Err(Error::unsupported(
-            "Puffin: the footer is LZ4-compressed; only plain footers are read",
-        )
-        .at(format!("{file} byte {}", size - 8))
-        .clause("PUFFIN-9"));
+        return Err(Error::unsupported("Puffin: the footer is LZ4-compressed; only plain footers are read")
+            .at(format!("{file} byte {}", size - 8))
+            .clause("PUFFIN-9"));
     }
     Ok(stored as u64)
 }
@@ -159,15 +134,8 @@ fn parse_footer(file: &str, file_size: u64, footer: &[u8]) -> Result<PuffinFile>
     let footer_offset = file_size - footer.len() as u64;
     check_magic(file, "footer", &footer[..4], footer_offset)?;
     let payload = &footer[4..footer.len() - TRAILER as usize];
-    let json: FileJson = serde_json::from_slice(payload).map_err(|e| {
-        fault(
-            file,
-            footer_offset + 4,
-            "PUFFIN-5",
-            format!("footer payload: {e}"),
-        )
-        .with_source(e)
-    })?;
+    let json: FileJson = serde_json::from_slice(payload)
+        .map_err(|e| fault(file, footer_offset + 4, "PUFFIN-5", format!("footer payload: {e}")).with_source(e))?;
     let blobs = json.blobs.into_iter().map(|b| BlobMetadata {
         blob_type: b.r#type,
         fields: b.fields,
@@ -178,21 +146,9 @@ fn parse_footer(file: &str, file_size: u64, footer: &[u8]) -> Result<PuffinFile>
         compression_codec: b.compression_codec,
         properties: b.properties,
     });
-    let puffin = PuffinFile {
-        properties: json.properties,
-        blobs: blobs.collect(),
-        file_size,
-        footer_offset,
-    };
+    let puffin = PuffinFile { properties: json.properties, blobs: blobs.collect(), file_size, footer_offset };
     for (i, blob) in puffin.blobs.iter().enumerate() {
-        let bad = |clause, message: String| {
-            Err(fault(
-                file,
-                footer_offset + 4,
-                clause,
-                format!("blob {i}: {message}"),
-            ))
-        };
+        let bad = |clause, message: String| Err(fault(file, footer_offset + 4, clause, format!("blob {i}: {message}")));
         let end = blob.offset.checked_add(blob.length);
         if blob.offset < 4 || blob.length < 0 || end.is_none_or(|e| e as u64 > footer_offset) {
             return bad(
@@ -207,48 +163,31 @@ fn parse_footer(file: &str, file_size: u64, footer: &[u8]) -> Result<PuffinFile>
             if blob.is_dv() {
                 return bad(
                     "DV-27",
-                    format!(
-                        "a deletion vector with compression codec {codec:?}; it is never compressed"
-                    ),
+                    format!("a deletion vector with compression codec {codec:?}; it is never compressed"),
                 );
             }
             if codec != "lz4" && codec != "zstd" {
-                return bad(
-                    "PUFFIN-7",
-                    format!("compression codec {codec:?}; allowed: lz4, zstd"),
-                );
+                return bad("PUFFIN-7", format!("compression codec {codec:?}; allowed: lz4, zstd"));
             }
         }
         if blob.is_dv() {
             if !(MIN_BLOB_LEN..=MAX_BLOB_LEN).contains(&(blob.length as u64)) {
                 return bad(
                     "DV-24",
-                    format!(
-                        "a deletion vector of {} bytes; {MIN_BLOB_LEN} to {MAX_BLOB_LEN}",
-                        blob.length
-                    ),
+                    format!("a deletion vector of {} bytes; {MIN_BLOB_LEN} to {MAX_BLOB_LEN}", blob.length),
                 );
             }
             if blob.referenced_data_file().is_none_or(str::is_empty) {
-                return bad(
-                    "DV-27",
-                    format!("a deletion vector without property {REFERENCED_DATA_FILE}"),
-                );
+                return bad("DV-27", format!("a deletion vector without property {REFERENCED_DATA_FILE}"));
             }
             if blob.cardinality().is_none() {
                 let found = blob.properties.get(CARDINALITY);
-                return bad(
-                    "DV-27",
-                    format!("property {CARDINALITY} {found:?}; a decimal number is required"),
-                );
+                return bad("DV-27", format!("property {CARDINALITY} {found:?}; a decimal number is required"));
             }
             if (blob.snapshot_id, blob.sequence_number) != (-1, -1) {
                 return bad(
                     "DV-28",
-                    format!(
-                        "snapshot-id {}, sequence-number {}; both are -1",
-                        blob.snapshot_id, blob.sequence_number
-                    ),
+                    format!("snapshot-id {}, sequence-number {}; both are -1", blob.snapshot_id, blob.sequence_number),
                 );
             }
         }
@@ -259,31 +198,15 @@ fn parse_footer(file: &str, file_size: u64, footer: &[u8]) -> Result<PuffinFile>
 impl PuffinFile {
     /// The blob at exactly this offset and length.
     pub fn blob_at(&self, offset: i64, length: i64) -> Option<&BlobMetadata> {
-        self.blobs
-            .iter()
-            .find(|b| (b.offset, b.length) == (offset, length))
+        self.blobs.iter().find(|b| (b.offset, b.length) == (offset, length))
     }
 
     /// Decodes a deletion vector of the footer out of the whole file's bytes and checks its cardinality property (DV-27).
-    pub fn decode_dv(
-        &self,
-        file: &str,
-        bytes: &Bytes,
-        blob: &BlobMetadata,
-    ) -> Result<DeletionVector> {
-        let range = usize::try_from(blob.offset)
-            .ok()
-            .zip(usize::try_from(blob.length).ok());
+    pub fn decode_dv(&self, file: &str, bytes: &Bytes, blob: &BlobMetadata) -> Result<DeletionVector> {
+        let range = usize::try_from(blob.offset).ok().zip(usize::try_from(blob.length).ok());
         let stored = range
             .and_then(|(o, l)| bytes.get(o..o.checked_add(l)?))
-            .ok_or_else(|| {
-                fault(
-                    file,
-                    self.footer_offset,
-                    "PUFFIN-6",
-                    "the blob lies outside the file",
-                )
-            })?;
+            .ok_or_else(|| fault(file, self.footer_offset, "PUFFIN-6", "the blob lies outside the file"))?;
         let dv = DeletionVector::decode_in(stored, file, blob.offset as u64)?;
         if blob.cardinality().is_some_and(|c| c != dv.len()) {
             let (found, expected) = (dv.len(), blob.properties.get(CARDINALITY));
@@ -291,9 +214,7 @@ impl PuffinFile {
                 file,
                 blob.offset as u64,
                 "DV-27",
-                format!(
-                    "{found} positions in a deletion vector whose property {CARDINALITY} is {expected:?}"
-                ),
+                format!("{found} positions in a deletion vector whose property {CARDINALITY} is {expected:?}"),
             ));
         }
         Ok(dv)

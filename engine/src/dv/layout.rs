@@ -13,27 +13,18 @@ pub(super) struct Fault {
 
 impl Fault {
     pub(super) fn new(at: usize, clause: &'static str, message: impl Into<String>) -> Self {
-        Self {
-            at,
-            clause,
-            message: message.into(),
-        }
+        Self { at, clause, message: message.into() }
     }
 
     /// The fault as an error; `file` is where the blob comes from and at which offset.
     pub(super) fn into_error(self, file: Option<(&str, u64)>) -> Error {
         let place = match file {
             Some((file, offset)) => {
-                format!(
-                    "{file} byte {} (blob at {offset})",
-                    offset.saturating_add(self.at as u64)
-                )
+                format!("{file} byte {} (blob at {offset})", offset.saturating_add(self.at as u64))
             }
             None => format!("byte {} of the blob", self.at),
         };
-        Error::malformed(format!("deletion vector: {}", self.message))
-            .at(place)
-            .clause(self.clause)
+        Error::malformed(format!("deletion vector: {}", self.message)).at(place).clause(self.clause)
     }
 }
 
@@ -88,30 +79,18 @@ pub(super) fn read_u64(b: &[u8], at: usize) -> Option<u64> {
 
 /// Checks the bitmap that starts `bytes` (at byte `base` of the blob) and returns its length.
 /// `found` gets key, kind and cardinality of each container.
-pub(super) fn check(
-    bytes: &[u8],
-    base: usize,
-    mut found: impl FnMut(u16, ContainerKind, u32),
-) -> Result<usize, Fault> {
+pub(super) fn check(bytes: &[u8], base: usize, mut found: impl FnMut(u16, ContainerKind, u32)) -> Result<usize, Fault> {
     let take = |at: usize, len: usize, what: &str| {
         bytes.get(at..).and_then(|b| b.get(..len)).ok_or_else(|| {
             let left = bytes.len().saturating_sub(at);
-            Fault::new(
-                base + at,
-                "DV-45",
-                format!("truncated: {what} need {len} bytes, {left} are left"),
-            )
+            Fault::new(base + at, "DV-45", format!("truncated: {what} need {len} bytes, {left} are left"))
         })
     };
     let cookie = read_u32(take(0, 4, "the cookie")?, 0).unwrap_or_default();
     let (count, flags, mut at) = if cookie == COOKIE_NO_RUNS {
         let count = read_u32(take(4, 4, "the container count")?, 0).unwrap_or_default();
         if count > MAX_CONTAINERS {
-            return Err(Fault::new(
-                base + 4,
-                "DV-41",
-                format!("{count} containers; at most {MAX_CONTAINERS}"),
-            ));
+            return Err(Fault::new(base + 4, "DV-41", format!("{count} containers; at most {MAX_CONTAINERS}")));
         }
         (count as usize, None, 8)
     } else if cookie & 0xFFFF == COOKIE_RUNS {
@@ -129,11 +108,8 @@ pub(super) fn check(
     let headers = take(at, count * 4, "the container headers")?;
     at += headers.len();
     let offsets_at = at;
-    let offsets = if flags.is_none() || count >= OFFSETS_FROM {
-        take(at, count * 4, "the container offsets")?
-    } else {
-        &[]
-    };
+    let offsets =
+        if flags.is_none() || count >= OFFSETS_FROM { take(at, count * 4, "the container offsets")? } else { &[] };
     at += offsets.len();
 
     let mut last = None;
@@ -154,11 +130,7 @@ pub(super) fn check(
             && offset as usize != at
         {
             let place = base + offsets_at + 4 * i;
-            return Err(Fault::new(
-                place,
-                "DV-43",
-                format!("offset {offset} of container {i}, which is at {at}"),
-            ));
+            return Err(Fault::new(place, "DV-43", format!("offset {offset} of container {i}, which is at {at}")));
         }
         let kind = match flags {
             Some(flags) if flags[i / 8] & (1 << (i % 8)) != 0 => ContainerKind::Run,
@@ -167,11 +139,9 @@ pub(super) fn check(
         };
         let len = match kind {
             ContainerKind::Run => {
-                let runs =
-                    usize::from(read_u16(take(at, 2, "the run count")?, 0).unwrap_or_default());
+                let runs = usize::from(read_u16(take(at, 2, "the run count")?, 0).unwrap_or_default());
                 let body = take(at + 2, 4 * runs, "the runs")?;
-                check_runs(body, cardinality)
-                    .map_err(|(o, m)| Fault::new(base + at + 2 + o, "DV-44", m))?;
+                check_runs(body, cardinality).map_err(|(o, m)| Fault::new(base + at + 2 + o, "DV-44", m))?;
                 2 + body.len()
             }
             ContainerKind::Array => {
@@ -214,10 +184,7 @@ fn check_runs(body: &[u8], cardinality: u32) -> Result<(), (usize, String)> {
     }
     if bad {
         let mut free_from = 0;
-        let i = body
-            .chunks_exact(4)
-            .position(|r| step(r, &mut free_from))
-            .unwrap_or_default();
+        let i = body.chunks_exact(4).position(|r| step(r, &mut free_from)).unwrap_or_default();
         return Err((
             4 * i,
             format!(
@@ -226,10 +193,7 @@ fn check_runs(body: &[u8], cardinality: u32) -> Result<(), (usize, String)> {
         ));
     }
     if total != cardinality {
-        return Err((
-            0,
-            format!("runs of {total} values in a container of cardinality {cardinality}"),
-        ));
+        return Err((0, format!("runs of {total} values in a container of cardinality {cardinality}")));
     }
     Ok(())
 }
@@ -242,18 +206,8 @@ fn check_array(body: &[u8]) -> Result<(), (usize, String)> {
     if pairs().fold(true, |ok, (a, b)| ok & (value(a) < value(b))) {
         return Ok(());
     }
-    let (i, (a, b)) = pairs()
-        .enumerate()
-        .find(|(_, (a, b))| value(a) >= value(b))
-        .unwrap_or((0, (body, body)));
-    Err((
-        2 * i + 2,
-        format!(
-            "value {} after {}; values ascend and are not repeated",
-            value(b),
-            value(a)
-        ),
-    ))
+    let (i, (a, b)) = pairs().enumerate().find(|(_, (a, b))| value(a) >= value(b)).unwrap_or((0, (body, body)));
+    Err((2 * i + 2, format!("value {} after {}; values ascend and are not repeated", value(b), value(a))))
 }
 
 /// Bits set in a bitset: carry-save adders over eight words at a time leave one count in eight.

@@ -16,8 +16,8 @@ pub use codec::{MAGIC, MAX_BLOB_LEN, describe};
 pub use footer::{PuffinFile, read_footer, read_footer_of};
 pub use layout::{ContainerInfo, ContainerKind};
 pub use puffin::{
-    BlobLocation, BlobMetadata, CARDINALITY, DV_BLOB_TYPE, POS_FIELD_ID, PUFFIN_MAGIC,
-    PuffinWriter, REFERENCED_DATA_FILE,
+    BlobLocation, BlobMetadata, CARDINALITY, DV_BLOB_TYPE, POS_FIELD_ID, PUFFIN_MAGIC, PuffinWriter,
+    REFERENCED_DATA_FILE,
 };
 pub use read::{DvOptions, check_entry, check_reference, check_unique, read_dv};
 pub use vector::{DeletionVector, MAX_POSITION};

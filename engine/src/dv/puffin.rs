@@ -54,9 +54,7 @@ impl BlobMetadata {
 
     /// Data file that a deletion vector is of (DV-27).
     pub fn referenced_data_file(&self) -> Option<&str> {
-        self.properties
-            .get(REFERENCED_DATA_FILE)
-            .map(String::as_str)
+        self.properties.get(REFERENCED_DATA_FILE).map(String::as_str)
     }
 
     /// Cardinality property, if it is there and a decimal number (DV-27).
@@ -88,12 +86,7 @@ impl BlobMetadata {
 }
 
 fn string_map<'a>(pairs: impl IntoIterator<Item = (&'a String, &'a String)>) -> Value {
-    Value::Object(
-        pairs
-            .into_iter()
-            .map(|(k, v)| (k.clone(), json!(v)))
-            .collect(),
-    )
+    Value::Object(pairs.into_iter().map(|(k, v)| (k.clone(), json!(v))).collect())
 }
 
 /// Where a deletion vector was put: the three numbers that its manifest entry repeats (DV-7).
@@ -126,58 +119,30 @@ impl Default for PuffinWriter {
 impl PuffinWriter {
     /// A file whose property `created-by` names this build (PUFFIN-5).
     pub fn new() -> Self {
-        Self::with_properties([(
-            "created-by".to_string(),
-            format!("floe {}", env!("CARGO_PKG_VERSION")),
-        )])
+        Self::with_properties([("created-by".to_string(), format!("floe {}", env!("CARGO_PKG_VERSION")))])
     }
 
     /// A file with just these file properties, in this order; a repeated key keeps its place and takes the last value.
     pub fn with_properties(properties: impl IntoIterator<Item = (String, String)>) -> Self {
-        Self {
-            bytes: PUFFIN_MAGIC.to_vec(),
-            blobs: Vec::new(),
-            properties: properties.into_iter().collect(),
-        }
+        Self { bytes: PUFFIN_MAGIC.to_vec(), blobs: Vec::new(), properties: properties.into_iter().collect() }
     }
 
     /// Adds a deletion vector of `referenced_data_file` (DV-27..29). Refused, and nothing is added: an empty vector (DV-16),
     /// an empty location (DV-6), a second vector of one data file (DV-2), a position or a blob too large for Java (DV-32).
-    pub fn add_dv(
-        &mut self,
-        dv: &DeletionVector,
-        referenced_data_file: &str,
-    ) -> Result<BlobLocation> {
-        let refuse = |clause, message: String| {
-            Err(Error::invalid(message)
-                .at(referenced_data_file)
-                .clause(clause))
-        };
+    pub fn add_dv(&mut self, dv: &DeletionVector, referenced_data_file: &str) -> Result<BlobLocation> {
+        let refuse = |clause, message: String| Err(Error::invalid(message).at(referenced_data_file).clause(clause));
         let cardinality = dv.len();
         let Some(max) = dv.max() else {
             return refuse("DV-16", "an empty deletion vector is not written".into());
         };
         if referenced_data_file.is_empty() {
-            return refuse(
-                "DV-6",
-                "a deletion vector names its data file; the location is empty".into(),
-            );
+            return refuse("DV-6", "a deletion vector names its data file; the location is empty".into());
         }
-        if self
-            .blobs
-            .iter()
-            .any(|b| b.referenced_data_file() == Some(referenced_data_file))
-        {
-            return refuse(
-                "DV-2",
-                "a second deletion vector for one data file; merge them first".into(),
-            );
+        if self.blobs.iter().any(|b| b.referenced_data_file() == Some(referenced_data_file)) {
+            return refuse("DV-2", "a second deletion vector for one data file; merge them first".into());
         }
         if max > JAVA_MAX_POSITION {
-            return refuse(
-                "DV-32",
-                format!("position {max}; readers take at most {JAVA_MAX_POSITION}"),
-            );
+            return refuse("DV-32", format!("position {max}; readers take at most {JAVA_MAX_POSITION}"));
         }
         let blob = dv.encode().map_err(|e| e.at(referenced_data_file))?;
         let metadata = self.add_blob(
@@ -195,11 +160,7 @@ impl PuffinWriter {
             &blob,
         )?;
         // A blob is below 2 GiB and holds less than 2^63 positions.
-        Ok(BlobLocation {
-            offset: metadata.offset,
-            length: metadata.length,
-            cardinality: cardinality as i64,
-        })
+        Ok(BlobLocation { offset: metadata.offset, length: metadata.length, cardinality: cardinality as i64 })
     }
 
     /// Adds a blob as it is; offset and length of `metadata` are set here. `bytes` are stored as given: if `compression_codec`
@@ -229,24 +190,14 @@ impl PuffinWriter {
     /// The whole file. An error if the footer does not fit its 4-byte length (PUFFIN-2).
     pub fn finish(mut self) -> Result<Bytes> {
         let mut footer = Map::new();
-        footer.insert(
-            "blobs".into(),
-            self.blobs.iter().map(BlobMetadata::to_json).collect(),
-        );
+        footer.insert("blobs".into(), self.blobs.iter().map(BlobMetadata::to_json).collect());
         if !self.properties.is_empty() {
-            footer.insert(
-                "properties".into(),
-                string_map(self.properties.iter().map(|(k, v)| (k, v))),
-            );
+            footer.insert("properties".into(), string_map(self.properties.iter().map(|(k, v)| (k, v))));
         }
         let payload = Value::Object(footer).to_string();
         let size = i32::try_from(payload.len()).map_err(|_| {
-            Error::unsupported(format!(
-                "a Puffin footer of {} bytes; at most {}",
-                payload.len(),
-                i32::MAX
-            ))
-            .clause("PUFFIN-2")
+            Error::unsupported(format!("a Puffin footer of {} bytes; at most {}", payload.len(), i32::MAX))
+                .clause("PUFFIN-2")
         })?;
         self.bytes.extend_from_slice(&PUFFIN_MAGIC);
         self.bytes.extend_from_slice(payload.as_bytes());

@@ -38,11 +38,8 @@ pub fn check_entry(file: &DataFile) -> Result<()> {
 
 fn place(file: &DataFile) -> Result<Place<'_>> {
     let path: &str = &file.path;
-    let bad = |clause, message: String| {
-        Err(Error::malformed(format!("deletion vector: {message}"))
-            .at(path)
-            .clause(clause))
-    };
+    let bad =
+        |clause, message: String| Err(Error::malformed(format!("deletion vector: {message}")).at(path).clause(clause));
     if !file.is_dv() {
         return bad(
             "DEL-6",
@@ -53,64 +50,30 @@ fn place(file: &DataFile) -> Result<Place<'_>> {
         );
     }
     if file.content != Content::PositionDeletes {
-        return bad(
-            "DV-7",
-            format!("content {:?}; position deletes are required", file.content),
-        );
+        return bad("DV-7", format!("content {:?}; position deletes are required", file.content));
     }
-    let Some(referenced) = file
-        .referenced_data_file
-        .as_deref()
-        .filter(|r| !r.is_empty())
-    else {
-        return bad(
-            "DV-6",
-            "no referenced_data_file in the manifest entry; it is required".into(),
-        );
+    let Some(referenced) = file.referenced_data_file.as_deref().filter(|r| !r.is_empty()) else {
+        return bad("DV-6", "no referenced_data_file in the manifest entry; it is required".into());
     };
     let (Some(offset), Some(size)) = (file.content_offset, file.content_size) else {
         return bad(
             "DEL-6",
-            "no content_offset or content_size_in_bytes in the manifest entry; both are required"
-                .into(),
+            "no content_offset or content_size_in_bytes in the manifest entry; both are required".into(),
         );
     };
     let Some(offset) = u64::try_from(offset).ok().filter(|o| *o >= 4) else {
-        return bad(
-            "DV-7",
-            format!("content_offset {offset}; blobs start at byte 4 or later"),
-        );
+        return bad("DV-7", format!("content_offset {offset}; blobs start at byte 4 or later"));
     };
-    let Some(size) = u64::try_from(size)
-        .ok()
-        .filter(|s| (MIN_BLOB_LEN..=MAX_BLOB_LEN).contains(s))
-    else {
-        return bad(
-            "DV-30",
-            format!("content_size_in_bytes {size}; {MIN_BLOB_LEN} to {MAX_BLOB_LEN} are allowed"),
-        );
+    let Some(size) = u64::try_from(size).ok().filter(|s| (MIN_BLOB_LEN..=MAX_BLOB_LEN).contains(s)) else {
+        return bad("DV-30", format!("content_size_in_bytes {size}; {MIN_BLOB_LEN} to {MAX_BLOB_LEN} are allowed"));
     };
     if i128::from(offset) + i128::from(size) > i128::from(file.file_size) {
-        return bad(
-            "DV-7",
-            format!(
-                "blob of {size} bytes at {offset} in a file of {} bytes",
-                file.file_size
-            ),
-        );
+        return bad("DV-7", format!("blob of {size} bytes at {offset} in a file of {} bytes", file.file_size));
     }
     if file.record_count < 0 {
-        return bad(
-            "DV-7",
-            format!("record_count {}; it is the cardinality", file.record_count),
-        );
+        return bad("DV-7", format!("record_count {}; it is the cardinality", file.record_count));
     }
-    Ok(Place {
-        path,
-        offset,
-        size,
-        referenced,
-    })
+    Ok(Place { path, offset, size, referenced })
 }
 
 /// Reads the deletion vector that `file` names with one ranged request of exactly its blob.
@@ -147,26 +110,14 @@ pub async fn read_dv(
     };
     let cardinality = dv.len();
     if u64::try_from(file.record_count) != Ok(cardinality) {
-        return bad(
-            "DV-7",
-            format!(
-                "{cardinality} positions, record_count {}",
-                file.record_count
-            ),
-        );
+        return bad("DV-7", format!("{cardinality} positions, record_count {}", file.record_count));
     }
     if let Some(rows) = data_file_rows
         && !opts.lenient_positions
         && let Some(max) = dv.max()
         && i64::try_from(max).is_ok_and(|m| m >= rows)
     {
-        return bad(
-            "DV-1",
-            format!(
-                "position {max} in a data file of {rows} rows ({})",
-                at.referenced
-            ),
-        );
+        return bad("DV-1", format!("position {max} in a data file of {rows} rows ({})", at.referenced));
     }
     if opts.check_footer {
         check_footer(io, file, &at, cardinality).await?;
@@ -188,12 +139,7 @@ async fn check_end(io: &FileIo, at: &Place<'_>, end: u64) -> Result<()> {
     }
 }
 
-async fn check_footer(
-    io: &FileIo,
-    file: &DataFile,
-    at: &Place<'_>,
-    cardinality: u64,
-) -> Result<()> {
+async fn check_footer(io: &FileIo, file: &DataFile, at: &Place<'_>, cardinality: u64) -> Result<()> {
     let puffin = read_footer_of(io, at.path).await?;
     let bad = |clause, message: String| {
         Err(Error::malformed(format!("deletion vector: {message}"))
@@ -201,49 +147,22 @@ async fn check_footer(
             .clause(clause))
     };
     if puffin.file_size != file.file_size as u64 {
-        return bad(
-            "DV-7",
-            format!(
-                "file_size_in_bytes {} of a file of {} bytes",
-                file.file_size, puffin.file_size
-            ),
-        );
+        return bad("DV-7", format!("file_size_in_bytes {} of a file of {} bytes", file.file_size, puffin.file_size));
     }
     let Some(blob) = puffin.blob_at(at.offset as i64, at.size as i64) else {
-        return bad(
-            "DV-7",
-            format!(
-                "the footer has no blob of {} bytes at {}",
-                at.size, at.offset
-            ),
-        );
+        return bad("DV-7", format!("the footer has no blob of {} bytes at {}", at.size, at.offset));
     };
     if !blob.is_dv() {
-        return bad(
-            "DV-7",
-            format!(
-                "the footer says that this blob is of type {:?}",
-                blob.blob_type
-            ),
-        );
+        return bad("DV-7", format!("the footer says that this blob is of type {:?}", blob.blob_type));
     }
     if blob.cardinality() != Some(cardinality) {
-        return bad(
-            "DV-27",
-            format!(
-                "{cardinality} positions, cardinality {:?} in the footer",
-                blob.cardinality()
-            ),
-        );
+        return bad("DV-27", format!("{cardinality} positions, cardinality {:?} in the footer", blob.cardinality()));
     }
     match blob.referenced_data_file() {
         Some(r) if normalize(r) == normalize(at.referenced) => Ok(()),
         other => bad(
             "DV-6",
-            format!(
-                "the footer says that this vector is of {other:?}, the manifest entry {:?}",
-                at.referenced
-            ),
+            format!("the footer says that this vector is of {other:?}, the manifest entry {:?}", at.referenced),
         ),
     }
 }

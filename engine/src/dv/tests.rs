@@ -23,21 +23,13 @@ fn model_blob(model: &Model) -> Vec<u8> {
     vector.extend(keys.to_le_bytes());
     for key in 0..keys {
         vector.extend((key as u32).to_le_bytes());
-        let lows: Vec<u32> = model
-            .range(key << 32..(key + 1) << 32)
-            .map(|p| *p as u32)
-            .collect();
+        let lows: Vec<u32> = model.range(key << 32..(key + 1) << 32).map(|p| *p as u32).collect();
         let containers: Vec<&[u32]> = lows.chunk_by(|a, b| a >> 16 == b >> 16).collect();
         let mut bodies = Vec::new();
         for values in &containers {
             let runs: Vec<&[u32]> = values.chunk_by(|a, b| a + 1 == *b).collect();
             let mut body = Vec::new();
-            let run = 2 + 4 * runs.len()
-                < if values.len() <= 4096 {
-                    2 * values.len()
-                } else {
-                    8192
-                };
+            let run = 2 + 4 * runs.len() < if values.len() <= 4096 { 2 * values.len() } else { 8192 };
             if run {
                 body.extend((runs.len() as u16).to_le_bytes());
                 for r in runs {
@@ -103,12 +95,10 @@ fn positions() -> impl Strategy<Value = Model> {
         1 => Just((1u64 << 32) - 40),
     ];
     let part = prop_oneof![
-        (base.clone(), 0u64..300, 1u64..400)
-            .prop_map(|(b, s, n)| (b + s..b + s + n).collect::<Vec<_>>()),
+        (base.clone(), 0u64..300, 1u64..400).prop_map(|(b, s, n)| (b + s..b + s + n).collect::<Vec<_>>()),
         (base.clone(), 0u64..6000).prop_map(|(b, n)| (0..n).map(|i| b + 2 * i).collect()),
         (base.clone(), 65_530u64..65_540).prop_map(|(b, n)| (b..b + n).collect()),
-        (base, prop::collection::vec(0u64..70000, 0..200))
-            .prop_map(|(b, v)| v.into_iter().map(|p| b + p).collect()),
+        (base, prop::collection::vec(0u64..70000, 0..200)).prop_map(|(b, v)| v.into_iter().map(|p| b + p).collect()),
     ];
     prop::collection::vec(part, 0..4).prop_map(|parts| parts.into_iter().flatten().collect())
 }
@@ -204,11 +194,7 @@ proptest! {
 
 fn small_blobs() -> Vec<DeletionVector> {
     let mut all = vec![DeletionVector::new()];
-    for set in [
-        vec![0],
-        vec![1, 3, 5, 7, 9],
-        vec![65535, 65536, 1 << 32, (3 << 32) + 7],
-    ] {
+    for set in [vec![0], vec![1, 3, 5, 7, 9], vec![65535, 65536, 1 << 32, (3 << 32) + 7]] {
         all.push(DeletionVector::try_from_positions(set).unwrap());
     }
     let mut runs = DeletionVector::new();
@@ -230,24 +216,15 @@ fn damage_is_refused() {
             assert!(e.clause_id().is_some_and(|c| c.starts_with("DV-2")), "{e}");
         }
         for len in 0..blob.len() {
-            let e =
-                DeletionVector::decode(&blob[..len]).expect_err("a truncated blob was accepted");
+            let e = DeletionVector::decode(&blob[..len]).expect_err("a truncated blob was accepted");
             assert!(matches!(e.clause_id(), Some("DV-20" | "DV-24")), "{e}");
         }
         let mut long = blob.clone();
         long.push(0);
-        assert_eq!(
-            DeletionVector::decode(&long).unwrap_err().clause_id(),
-            Some("DV-20")
-        );
+        assert_eq!(DeletionVector::decode(&long).unwrap_err().clause_id(), Some("DV-20"));
         let mut vector = blob[8..blob.len() - 4].to_vec();
         vector.push(0);
-        assert_eq!(
-            DeletionVector::decode(&frame(&vector))
-                .unwrap_err()
-                .clause_id(),
-            Some("DV-45")
-        );
+        assert_eq!(DeletionVector::decode(&frame(&vector)).unwrap_err().clause_id(), Some("DV-45"));
     }
 }
 
@@ -265,16 +242,8 @@ fn malformed_containers() {
     };
     let runs = |card: u32, runs: &[(u16, u16)]| {
         let mut v = [head(0), cookie(12347), vec![1]].concat();
-        v.extend(
-            [0, (card - 1) as u16, runs.len() as u16]
-                .iter()
-                .flat_map(|x| x.to_le_bytes()),
-        );
-        v.extend(
-            runs.iter()
-                .flat_map(|r| [r.0, r.1])
-                .flat_map(u16::to_le_bytes),
-        );
+        v.extend([0, (card - 1) as u16, runs.len() as u16].iter().flat_map(|x| x.to_le_bytes()));
+        v.extend(runs.iter().flat_map(|r| [r.0, r.1]).flat_map(u16::to_le_bytes));
         v
     };
     let bitset = |card: u32, bits: u8| {
@@ -307,66 +276,28 @@ fn malformed_containers() {
         ("array cut short", "DV-45", array(3, &[1, 2]), 28),
         ("runs overlap", "DV-44", runs(8, &[(1, 4), (3, 2)]), 27),
         ("runs touch", "DV-44", runs(4, &[(1, 1), (3, 1)]), 27),
-        (
-            "run beyond the container",
-            "DV-44",
-            runs(3, &[(65534, 2)]),
-            23,
-        ),
-        (
-            "runs disagree with the cardinality",
-            "DV-44",
-            runs(5, &[(1, 1)]),
-            23,
-        ),
+        ("run beyond the container", "DV-44", runs(3, &[(65534, 2)]), 23),
+        ("runs disagree with the cardinality", "DV-44", runs(5, &[(1, 1)]), 23),
         ("no runs", "DV-44", runs(1, &[]), 23),
         ("bitset cardinality", "DV-45", bitset(32767, 0x55), 28),
         ("container offset", "DV-43", wrong_offset, 24),
         ("container keys descend", "DV-40", two_keys(1, 0), 24),
         ("container keys repeat", "DV-40", two_keys(1, 1), 24),
-        (
-            "unknown cookie",
-            "DV-41",
-            [head(0), cookie(12345), cookie(0)].concat(),
-            12,
-        ),
-        (
-            "too many containers",
-            "DV-41",
-            [head(0), cookie(12346), cookie(65537)].concat(),
-            16,
-        ),
-        (
-            "containers that are not there",
-            "DV-45",
-            [head(0), cookie(12346), cookie(65536)].concat(),
-            20,
-        ),
+        ("unknown cookie", "DV-41", [head(0), cookie(12345), cookie(0)].concat(), 12),
+        ("too many containers", "DV-41", [head(0), cookie(12346), cookie(65537)].concat(), 16),
+        ("containers that are not there", "DV-45", [head(0), cookie(12346), cookie(65536)].concat(), 20),
         ("count beyond the bytes", "DV-25", huge_count, 0),
         ("no count", "DV-25", vec![0; 7], 0),
-        (
-            "key with its top bit",
-            "DV-26",
-            [head(1 << 31), cookie(12346), cookie(0)].concat(),
-            8,
-        ),
+        ("key with its top bit", "DV-26", [head(1 << 31), cookie(12346), cookie(0)].concat(), 8),
     ];
     for (name, clause, vector, at) in cases {
         let e = DeletionVector::decode_vector(&vector).expect_err(name);
         assert_eq!(e.clause_id(), Some(clause), "{name}: {e}");
-        assert_eq!(
-            e.place(),
-            Some(format!("byte {at} of the blob").as_str()),
-            "{name}: {e}"
-        );
+        assert_eq!(e.place(), Some(format!("byte {at} of the blob").as_str()), "{name}: {e}");
         // In a file the place counts from the file's start, and the vector from byte 8 of the blob.
         if vector.len() >= 8 {
             let e = DeletionVector::decode_in(&frame(&vector), "dv.puffin", 100).expect_err(name);
-            assert_eq!(
-                e.place(),
-                Some(format!("dv.puffin byte {} (blob at 100)", 108 + at).as_str()),
-                "{name}"
-            );
+            assert_eq!(e.place(), Some(format!("dv.puffin byte {} (blob at 100)", 108 + at).as_str()), "{name}");
         }
     }
 }
@@ -390,17 +321,8 @@ fn position_limit() {
     assert_eq!(blob.len(), 42);
     assert_eq!(DeletionVector::decode(&blob).unwrap(), dv);
     // Java cannot read it, so no file gets it (DV-32).
-    assert_eq!(
-        PuffinWriter::new()
-            .add_dv(&dv, "f")
-            .unwrap_err()
-            .clause_id(),
-        Some("DV-32")
-    );
-    assert!(
-        dv.keep_mask(MAX_POSITION - 9, 10)
-            .is_some_and(|m| m.count_set_bits() == 9)
-    );
+    assert_eq!(PuffinWriter::new().add_dv(&dv, "f").unwrap_err().clause_id(), Some("DV-32"));
+    assert!(dv.keep_mask(MAX_POSITION - 9, 10).is_some_and(|m| m.count_set_bits() == 9));
     assert_eq!(dv.deleted_in(u64::MAX - 5, 100), 0);
 }
 
@@ -416,20 +338,12 @@ fn ranges_are_half_open() {
     let across = (1u64 << 32) - 2..(1u64 << 32) + 3;
     assert_eq!(dv.insert_range(across.clone()).unwrap(), 5);
     assert!(across.clone().all(|p| dv.contains(p)) && !dv.contains(across.end));
-    assert_eq!(
-        dv.ranges().collect::<Vec<_>>(),
-        [0..7, across.start..1 << 32, 1 << 32..across.end]
-    );
+    assert_eq!(dv.ranges().collect::<Vec<_>>(), [0..7, across.start..1 << 32, 1 << 32..across.end]);
 }
 
 /// Blobs over 2 GiB are neither written nor read (DV-30, DV-32).
 #[test]
 fn blob_limit() {
     assert!(codec::check_blob_len(MAX_BLOB_LEN).is_ok());
-    assert_eq!(
-        codec::check_blob_len(MAX_BLOB_LEN + 1)
-            .unwrap_err()
-            .clause_id(),
-        Some("DV-32")
-    );
+    assert_eq!(codec::check_blob_len(MAX_BLOB_LEN + 1).unwrap_err().clause_id(), Some("DV-32"));
 }

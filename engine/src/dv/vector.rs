@@ -30,10 +30,8 @@ pub(super) fn join(high: u32, low: u32) -> u64 {
 
 fn check_position(position: u64) -> Result<()> {
     if position > MAX_POSITION {
-        return Err(Error::invalid(format!(
-            "position {position} has bit 63 set; the largest is {MAX_POSITION}"
-        ))
-        .clause("DV-26"));
+        return Err(Error::invalid(format!("position {position} has bit 63 set; the largest is {MAX_POSITION}"))
+            .clause("DV-26"));
     }
     Ok(())
 }
@@ -95,11 +93,7 @@ impl DeletionVector {
         let mut added = 0;
         for high in first_high..=last_high {
             let low = if high == first_high { first_low } else { 0 };
-            let up = if high == last_high {
-                last_low
-            } else {
-                u32::MAX
-            };
+            let up = if high == last_high { last_low } else { u32::MAX };
             added += self.maps.entry(high).or_default().insert_range(low..=up);
         }
         Ok(added)
@@ -123,17 +117,14 @@ impl DeletionVector {
 
     /// Positions, ascending.
     pub fn iter(&self) -> impl Iterator<Item = u64> + '_ {
-        self.maps
-            .iter()
-            .flat_map(|(&high, map)| map.iter().map(move |low| join(high, low)))
+        self.maps.iter().flat_map(|(&high, map)| map.iter().map(move |low| join(high, low)))
     }
 
     /// Positions as maximal runs, ascending; a run is cut at multiples of 2^32.
     pub fn ranges(&self) -> impl Iterator<Item = Range<u64>> + '_ {
         self.maps.iter().flat_map(|(&high, map)| {
             let mut iter = map.iter();
-            std::iter::from_fn(move || iter.next_range())
-                .map(move |r| join(high, *r.start())..join(high, *r.end()) + 1)
+            std::iter::from_fn(move || iter.next_range()).map(move |r| join(high, *r.start())..join(high, *r.end()) + 1)
         })
     }
 
@@ -153,23 +144,15 @@ impl DeletionVector {
     /// The positions that are not in `other`.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Self {
-        let maps = self
-            .maps
-            .iter()
-            .map(|(&high, map)| match other.maps.get(&high) {
-                Some(theirs) => (high, map - theirs),
-                None => (high, map.clone()),
-            });
-        Self {
-            maps: maps.filter(|(_, m)| !m.is_empty()).collect(),
-        }
+        let maps = self.maps.iter().map(|(&high, map)| match other.maps.get(&high) {
+            Some(theirs) => (high, map - theirs),
+            None => (high, map.clone()),
+        });
+        Self { maps: maps.filter(|(_, m)| !m.is_empty()).collect() }
     }
 
     /// How many positions are in both.
     pub fn intersection_len(&self, other: &Self) -> u64 {
-        self.maps
-            .iter()
-            .filter_map(|(high, map)| Some(map.intersection_len(other.maps.get(high)?)))
-            .sum()
+        self.maps.iter().filter_map(|(high, map)| Some(map.intersection_len(other.maps.get(high)?))).sum()
     }
 }

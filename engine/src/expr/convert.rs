@@ -9,11 +9,7 @@ use super::{Cmp, Leaf, Op, Pred};
 use crate::types::ExtTypes;
 
 /// The conjunction of filters as a [`Pred`].
-pub fn from_df_all<'a>(
-    filters: impl IntoIterator<Item = &'a Expr>,
-    schema: &Schema,
-    ext: &ExtTypes,
-) -> Pred {
+pub fn from_df_all<'a>(filters: impl IntoIterator<Item = &'a Expr>, schema: &Schema, ext: &ExtTypes) -> Pred {
     Pred::and(filters.into_iter().map(|e| from_df(e, schema, ext)))
 }
 
@@ -38,29 +34,13 @@ impl Cx<'_> {
                 _ => Pred::False,
             },
             Expr::Literal(ScalarValue::Null, _) => Pred::False,
-            Expr::BinaryExpr(BinaryExpr {
-                left,
-                op: Operator::And,
-                right,
-            }) => {
+            Expr::BinaryExpr(BinaryExpr { left, op: Operator::And, right }) => {
                 let parts = [self.pred(left, neg), self.pred(right, neg)];
-                if neg {
-                    Pred::or(parts)
-                } else {
-                    Pred::and(parts)
-                }
+                if neg { Pred::or(parts) } else { Pred::and(parts) }
             }
-            Expr::BinaryExpr(BinaryExpr {
-                left,
-                op: Operator::Or,
-                right,
-            }) => {
+            Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) => {
                 let parts = [self.pred(left, neg), self.pred(right, neg)];
-                if neg {
-                    Pred::and(parts)
-                } else {
-                    Pred::or(parts)
-                }
+                if neg { Pred::and(parts) } else { Pred::or(parts) }
             }
             Expr::BinaryExpr(b) => self.comparison(b, neg).unwrap_or(Pred::Unknown),
             Expr::IsNull(e) => self.leaf(e, if neg { Op::NotNull } else { Op::IsNull }),
@@ -87,30 +67,21 @@ impl Cx<'_> {
                 if prefix.contains(['%', '_', '\\']) {
                     return Pred::Unknown;
                 }
-                let op = if l.negated == neg {
-                    Op::StartsWith(prefix.into())
-                } else {
-                    Op::NotStartsWith(prefix.into())
-                };
+                let op =
+                    if l.negated == neg { Op::StartsWith(prefix.into()) } else { Op::NotStartsWith(prefix.into()) };
                 self.leaf(&l.expr, op)
             }
             Expr::ScalarFunction(f) if f.name() == "starts_with" && f.args.len() == 2 => {
                 let Some(prefix) = string_literal(&f.args[1]) else {
                     return Pred::Unknown;
                 };
-                let op = if neg {
-                    Op::NotStartsWith(prefix)
-                } else {
-                    Op::StartsWith(prefix)
-                };
+                let op = if neg { Op::NotStartsWith(prefix) } else { Op::StartsWith(prefix) };
                 self.leaf(&f.args[0], op)
             }
             Expr::Column(_) => match self.column(e) {
-                Some((field_id, ty @ PrimitiveType::Boolean)) => Pred::Leaf(Leaf {
-                    field_id,
-                    ty,
-                    op: Op::Cmp(Cmp::Eq, PrimitiveLiteral::Boolean(!neg)),
-                }),
+                Some((field_id, ty @ PrimitiveType::Boolean)) => {
+                    Pred::Leaf(Leaf { field_id, ty, op: Op::Cmp(Cmp::Eq, PrimitiveLiteral::Boolean(!neg)) })
+                }
                 _ => Pred::Unknown,
             },
             _ => Pred::Unknown,
@@ -143,11 +114,7 @@ impl Cx<'_> {
             return Some(Pred::False);
         }
         let lit = scalar_literal(value, &ty)?;
-        Some(Pred::Leaf(Leaf {
-            field_id,
-            ty,
-            op: Op::Cmp(op, lit),
-        }))
+        Some(Pred::Leaf(Leaf { field_id, ty, op: Op::Cmp(op, lit) }))
     }
 
     fn in_list(&self, l: &InList, neg: bool) -> Option<Pred> {
@@ -167,20 +134,12 @@ impl Cx<'_> {
             if has_null {
                 return Some(Pred::False);
             }
-            return Some(Pred::Leaf(Leaf {
-                field_id,
-                ty,
-                op: Op::NotIn(lits),
-            }));
+            return Some(Pred::Leaf(Leaf { field_id, ty, op: Op::NotIn(lits) }));
         }
         if lits.is_empty() {
             return Some(Pred::False);
         }
-        Some(Pred::Leaf(Leaf {
-            field_id,
-            ty,
-            op: Op::In(lits),
-        }))
+        Some(Pred::Leaf(Leaf { field_id, ty, op: Op::In(lits) }))
     }
 
     fn leaf(&self, column: &Expr, op: Op) -> Pred {
@@ -214,12 +173,7 @@ fn flip(op: Cmp) -> Cmp {
 }
 
 fn negate_cmp(p: Pred) -> Pred {
-    let Pred::Leaf(Leaf {
-        field_id,
-        ty,
-        op: Op::Cmp(op, lit),
-    }) = p
-    else {
+    let Pred::Leaf(Leaf { field_id, ty, op: Op::Cmp(op, lit) }) = p else {
         return p;
     };
     let op = match op {
@@ -234,11 +188,7 @@ fn negate_cmp(p: Pred) -> Pred {
     if matches!(ty, PrimitiveType::Float | PrimitiveType::Double) {
         return Pred::Unknown;
     }
-    Pred::Leaf(Leaf {
-        field_id,
-        ty,
-        op: Op::Cmp(op, lit),
-    })
+    Pred::Leaf(Leaf { field_id, ty, op: Op::Cmp(op, lit) })
 }
 
 fn string_literal(e: &Expr) -> Option<String> {
@@ -300,10 +250,9 @@ pub(crate) fn scalar_literal(v: &ScalarValue, ty: &PrimitiveType) -> Option<Prim
         },
         PrimitiveType::String => L::String(v.try_as_str().flatten()?.to_string()),
         PrimitiveType::Binary | PrimitiveType::Fixed(_) => match v {
-            S::Binary(Some(b))
-            | S::LargeBinary(Some(b))
-            | S::BinaryView(Some(b))
-            | S::FixedSizeBinary(_, Some(b)) => L::Binary(b.clone()),
+            S::Binary(Some(b)) | S::LargeBinary(Some(b)) | S::BinaryView(Some(b)) | S::FixedSizeBinary(_, Some(b)) => {
+                L::Binary(b.clone())
+            }
             _ => return None,
         },
         // EXPR-21: writers disagree on the order of uuids, so only equality could prune; not worth a rule

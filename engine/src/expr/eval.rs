@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use iceberg::spec::{
-    Datum, Literal, ManifestFile, PartitionSpec, PrimitiveLiteral, PrimitiveType, Schema,
-    SchemaRef, TableMetadata, Type,
+    Datum, Literal, ManifestFile, PartitionSpec, PrimitiveLiteral, PrimitiveType, Schema, SchemaRef, TableMetadata,
+    Type,
 };
 
 use super::project::{self, Projected};
@@ -36,15 +36,7 @@ impl FilePruner {
     pub fn new(pred: Pred, metadata: &TableMetadata) -> Self {
         let specs = metadata
             .partition_specs_iter()
-            .map(|spec| {
-                (
-                    spec.spec_id(),
-                    Spec {
-                        types: field_types(spec, metadata),
-                        spec: spec.clone(),
-                    },
-                )
-            })
+            .map(|spec| (spec.spec_id(), Spec { types: field_types(spec, metadata), spec: spec.clone() }))
             .collect();
         Self { pred, specs }
     }
@@ -64,9 +56,7 @@ impl FilePruner {
         if file.record_count == 0 {
             return false;
         }
-        may(&self.pred, &|leaf| {
-            self.partition_may(leaf, file) && metrics_may(leaf, file)
-        })
+        may(&self.pred, &|leaf| self.partition_may(leaf, file) && metrics_may(leaf, file))
     }
 
     /// Like [`Self::may_match`], by the partition alone: for delete files, whose metrics speak of other columns (SCAN-10).
@@ -76,9 +66,7 @@ impl FilePruner {
 
     /// Whether every row of the file is selected (EXPR-60..67).
     pub fn must_match(&self, file: &DataFile) -> bool {
-        must(&self.pred, &|leaf| {
-            self.partition_must(leaf, file) || metrics_must(leaf, file)
-        })
+        must(&self.pred, &|leaf| self.partition_must(leaf, file) || metrics_must(leaf, file))
     }
 
     /// Whether every row that a delete file can reach is selected: by its partition alone.
@@ -86,26 +74,16 @@ impl FilePruner {
         must(&self.pred, &|leaf| self.partition_must(leaf, file))
     }
 
-    fn partition_fields<'a>(
-        &'a self,
-        leaf: &Leaf,
-        spec_id: i32,
-    ) -> impl Iterator<Item = (usize, &'a Spec)> {
+    fn partition_fields<'a>(&'a self, leaf: &Leaf, spec_id: i32) -> impl Iterator<Item = (usize, &'a Spec)> {
         let id = leaf.field_id;
         self.specs.get(&spec_id).into_iter().flat_map(move |s| {
-            s.spec
-                .fields()
-                .iter()
-                .enumerate()
-                .filter(move |(_, f)| f.source_id == id)
-                .map(move |(i, _)| (i, s))
+            s.spec.fields().iter().enumerate().filter(move |(_, f)| f.source_id == id).map(move |(i, _)| (i, s))
         })
     }
 
     fn partition_may(&self, leaf: &Leaf, file: &DataFile) -> bool {
         self.partition_fields(leaf, file.spec_id).all(|(i, s)| {
-            let Projected::Test(op) = project::inclusive(leaf, &s.spec.fields()[i].transform)
-            else {
+            let Projected::Test(op) = project::inclusive(leaf, &s.spec.fields()[i].transform) else {
                 return true;
             };
             match partition_value(file, i) {
@@ -131,25 +109,23 @@ impl FilePruner {
         let Some(summaries) = &manifest.partitions else {
             return true;
         };
-        self.partition_fields(leaf, manifest.partition_spec_id)
-            .all(|(i, s)| {
-                let Projected::Test(op) = project::inclusive(leaf, &s.spec.fields()[i].transform)
-                else {
-                    return true;
-                };
-                let (Some(sum), Some(Some(ty))) = (summaries.get(i), s.types.get(i)) else {
-                    return true;
-                };
-                let lower = sum.lower_bound.as_ref().and_then(|b| read_bound(b, ty));
-                let upper = sum.upper_bound.as_ref().and_then(|b| read_bound(b, ty));
-                match &op {
-                    Op::IsNull => sum.contains_null,
-                    // no bound at all: every value is null (or NaN, which is not null)
-                    Op::NotNull => sum.lower_bound.is_some() || sum.contains_nan != Some(false),
-                    _ if sum.lower_bound.is_none() => sum.contains_nan != Some(false),
-                    op => range_may(op, lower.as_ref(), upper.as_ref()),
-                }
-            })
+        self.partition_fields(leaf, manifest.partition_spec_id).all(|(i, s)| {
+            let Projected::Test(op) = project::inclusive(leaf, &s.spec.fields()[i].transform) else {
+                return true;
+            };
+            let (Some(sum), Some(Some(ty))) = (summaries.get(i), s.types.get(i)) else {
+                return true;
+            };
+            let lower = sum.lower_bound.as_ref().and_then(|b| read_bound(b, ty));
+            let upper = sum.upper_bound.as_ref().and_then(|b| read_bound(b, ty));
+            match &op {
+                Op::IsNull => sum.contains_null,
+                // no bound at all: every value is null (or NaN, which is not null)
+                Op::NotNull => sum.lower_bound.is_some() || sum.contains_nan != Some(false),
+                _ if sum.lower_bound.is_none() => sum.contains_nan != Some(false),
+                op => range_may(op, lower.as_ref(), upper.as_ref()),
+            }
+        })
     }
 }
 
@@ -279,10 +255,7 @@ fn read_bound(bytes: &[u8], ty: &PrimitiveType) -> Option<PrimitiveLiteral> {
     if !fixed {
         return None;
     }
-    let lit = Datum::try_from_bytes(bytes, ty.clone())
-        .ok()?
-        .literal()
-        .clone();
+    let lit = Datum::try_from_bytes(bytes, ty.clone()).ok()?.literal().clone();
     (!is_nan(&lit)).then_some(lit)
 }
 
@@ -290,9 +263,7 @@ fn read_bound(bytes: &[u8], ty: &PrimitiveType) -> Option<PrimitiveLiteral> {
 fn range_may(op: &Op, lower: Option<&PrimitiveLiteral>, upper: Option<&PrimitiveLiteral>) -> bool {
     let below = |l: &PrimitiveLiteral| lower.and_then(|lo| compare(l, lo)); // literal against lower
     let above = |l: &PrimitiveLiteral| upper.and_then(|up| compare(l, up)); // literal against upper
-    let inside = |l: &PrimitiveLiteral| {
-        below(l).is_none_or(Ordering::is_ge) && above(l).is_none_or(Ordering::is_le)
-    };
+    let inside = |l: &PrimitiveLiteral| below(l).is_none_or(Ordering::is_ge) && above(l).is_none_or(Ordering::is_le);
     match op {
         Op::Cmp(Cmp::Lt, l) => below(l).is_none_or(Ordering::is_gt),
         Op::Cmp(Cmp::LtEq, l) => below(l).is_none_or(Ordering::is_ge),
@@ -302,18 +273,12 @@ fn range_may(op: &Op, lower: Option<&PrimitiveLiteral>, upper: Option<&Primitive
         Op::In(ls) => ls.len() > 200 || ls.iter().any(inside),
         Op::StartsWith(p) => {
             let cut = |s: &str| s.chars().take(p.chars().count()).collect::<String>();
-            let low_ok = lower
-                .and_then(string)
-                .is_none_or(|lo| cut(lo).as_bytes() <= p.as_bytes());
-            let up_ok = upper
-                .and_then(string)
-                .is_none_or(|up| cut(up).as_bytes() >= p.as_bytes());
+            let low_ok = lower.and_then(string).is_none_or(|lo| cut(lo).as_bytes() <= p.as_bytes());
+            let up_ok = upper.and_then(string).is_none_or(|up| cut(up).as_bytes() >= p.as_bytes());
             low_ok && up_ok
         }
         // bounds may be truncated, so equal bounds prove nothing (EXPR-55)
-        Op::Cmp(Cmp::NotEq, _) | Op::NotIn(_) | Op::NotStartsWith(_) | Op::IsNull | Op::NotNull => {
-            true
-        }
+        Op::Cmp(Cmp::NotEq, _) | Op::NotIn(_) | Op::NotStartsWith(_) | Op::IsNull | Op::NotNull => true,
     }
 }
 
@@ -325,8 +290,7 @@ fn metrics_may(leaf: &Leaf, file: &DataFile) -> bool {
     let Some(m) = &file.metrics else { return true };
     let id = leaf.field_id;
     let nulls = count(&m.null_value_counts, id);
-    let all_null =
-        matches!((count(&m.value_counts, id), nulls), (Some(v), Some(n)) if v == n && v > 0);
+    let all_null = matches!((count(&m.value_counts, id), nulls), (Some(v), Some(n)) if v == n && v > 0);
     match &leaf.op {
         Op::IsNull => nulls != Some(0),
         _ if all_null => false,
@@ -339,13 +303,8 @@ fn metrics_may(leaf: &Leaf, file: &DataFile) -> bool {
             true
         }
         op => {
-            let bound =
-                |map: &HashMap<i32, Vec<u8>>| map.get(&id).and_then(|b| read_bound(b, &leaf.ty));
-            range_may(
-                op,
-                bound(&m.lower_bounds).as_ref(),
-                bound(&m.upper_bounds).as_ref(),
-            )
+            let bound = |map: &HashMap<i32, Vec<u8>>| map.get(&id).and_then(|b| read_bound(b, &leaf.ty));
+            range_may(op, bound(&m.lower_bounds).as_ref(), bound(&m.upper_bounds).as_ref())
         }
     }
 }
@@ -367,10 +326,8 @@ fn metrics_must(leaf: &Leaf, file: &DataFile) -> bool {
             {
                 return false;
             }
-            let bound =
-                |map: &HashMap<i32, Vec<u8>>| map.get(&id).and_then(|b| read_bound(b, &leaf.ty));
-            let (Some(lower), Some(upper)) = (bound(&m.lower_bounds), bound(&m.upper_bounds))
-            else {
+            let bound = |map: &HashMap<i32, Vec<u8>>| map.get(&id).and_then(|b| read_bound(b, &leaf.ty));
+            let (Some(lower), Some(upper)) = (bound(&m.lower_bounds), bound(&m.upper_bounds)) else {
                 return false;
             };
             range_must(op, &lower, &upper)
@@ -382,9 +339,7 @@ fn metrics_must(leaf: &Leaf, file: &DataFile) -> bool {
 fn range_must(op: &Op, lower: &PrimitiveLiteral, upper: &PrimitiveLiteral) -> bool {
     let lo = |l: &PrimitiveLiteral| compare(lower, l);
     let up = |l: &PrimitiveLiteral| compare(upper, l);
-    let outside = |l: &PrimitiveLiteral| {
-        lo(l).is_some_and(Ordering::is_gt) || up(l).is_some_and(Ordering::is_lt)
-    };
+    let outside = |l: &PrimitiveLiteral| lo(l).is_some_and(Ordering::is_gt) || up(l).is_some_and(Ordering::is_lt);
     match op {
         Op::Cmp(Cmp::Lt, l) => up(l).is_some_and(Ordering::is_lt),
         Op::Cmp(Cmp::LtEq, l) => up(l).is_some_and(Ordering::is_le),
@@ -392,8 +347,7 @@ fn range_must(op: &Op, lower: &PrimitiveLiteral, upper: &PrimitiveLiteral) -> bo
         Op::Cmp(Cmp::GtEq, l) => lo(l).is_some_and(Ordering::is_ge),
         Op::Cmp(Cmp::Eq, l) => lo(l) == Some(Ordering::Equal) && up(l) == Some(Ordering::Equal),
         Op::In(ls) => {
-            compare(lower, upper) == Some(Ordering::Equal)
-                && ls.iter().any(|l| lo(l) == Some(Ordering::Equal))
+            compare(lower, upper) == Some(Ordering::Equal) && ls.iter().any(|l| lo(l) == Some(Ordering::Equal))
         }
         Op::Cmp(Cmp::NotEq, l) => outside(l),
         Op::NotIn(ls) => ls.iter().all(outside),

@@ -38,16 +38,10 @@ fn project(leaf: &Leaf, transform: &Transform, inclusive: bool) -> Projected {
     let apply = |lit: &PrimitiveLiteral| apply(transform, &leaf.ty, lit);
     match transform {
         Transform::Bucket(_) => match &leaf.op {
-            Op::Cmp(Cmp::Eq, v) if inclusive => {
-                apply(v).map_or(Nothing, |v| Test(Op::Cmp(Cmp::Eq, v)))
-            }
+            Op::Cmp(Cmp::Eq, v) if inclusive => apply(v).map_or(Nothing, |v| Test(Op::Cmp(Cmp::Eq, v))),
             Op::In(vs) if inclusive => collect(vs, apply).map_or(Nothing, |vs| Test(Op::In(vs))),
-            Op::Cmp(Cmp::NotEq, v) if !inclusive => {
-                apply(v).map_or(Nothing, |v| Test(Op::Cmp(Cmp::NotEq, v)))
-            }
-            Op::NotIn(vs) if !inclusive => {
-                collect(vs, apply).map_or(Nothing, |vs| Test(Op::NotIn(vs)))
-            }
+            Op::Cmp(Cmp::NotEq, v) if !inclusive => apply(v).map_or(Nothing, |v| Test(Op::Cmp(Cmp::NotEq, v))),
+            Op::NotIn(vs) if !inclusive => collect(vs, apply).map_or(Nothing, |vs| Test(Op::NotIn(vs))),
             _ => Nothing,
         },
         Transform::Truncate(width) => match leaf.ty {
@@ -71,26 +65,14 @@ fn ordered(
     let test = |c: Cmp, v: Option<PrimitiveLiteral>| v.map_or(Nothing, |v| Test(Op::Cmp(c, v)));
     let negative = |v: &PrimitiveLiteral| widen && matches!(v, PrimitiveLiteral::Int(i) if *i < 0);
     // an old writer stored negative results one too high
-    let up = |v: Option<PrimitiveLiteral>| {
-        v.map(|v| {
-            if negative(&v) {
-                step(&v, 1).unwrap_or(v)
-            } else {
-                v
-            }
-        })
-    };
+    let up = |v: Option<PrimitiveLiteral>| v.map(|v| if negative(&v) { step(&v, 1).unwrap_or(v) } else { v });
     let Op::Cmp(op, lit) = &leaf.op else {
         return match &leaf.op {
             Op::In(vs) if inclusive => {
                 let Some(mut out) = collect(vs, &apply) else {
                     return Nothing;
                 };
-                let more: Vec<_> = out
-                    .iter()
-                    .filter(|v| negative(v))
-                    .filter_map(|v| step(v, 1))
-                    .collect();
+                let more: Vec<_> = out.iter().filter(|v| negative(v)).filter_map(|v| step(v, 1)).collect();
                 out.extend(more);
                 Test(Op::In(out))
             }
@@ -98,11 +80,7 @@ fn ordered(
                 let Some(mut out) = collect(vs, &apply) else {
                     return Nothing;
                 };
-                let more: Vec<_> = out
-                    .iter()
-                    .filter(|v| negative(v))
-                    .filter_map(|v| step(v, 1))
-                    .collect();
+                let more: Vec<_> = out.iter().filter(|v| negative(v)).filter_map(|v| step(v, 1)).collect();
                 out.extend(more);
                 Test(Op::NotIn(out))
             }
@@ -116,12 +94,7 @@ fn ordered(
             Cmp::Gt => test(Cmp::GtEq, step(lit, 1).and_then(|l| apply(&l))),
             Cmp::GtEq => test(Cmp::GtEq, apply(lit)),
             Cmp::Eq => match apply(lit) {
-                Some(v) if negative(&v) => Test(Op::In(
-                    [Some(v.clone()), step(&v, 1)]
-                        .into_iter()
-                        .flatten()
-                        .collect(),
-                )),
+                Some(v) if negative(&v) => Test(Op::In([Some(v.clone()), step(&v, 1)].into_iter().flatten().collect())),
                 v => test(Cmp::Eq, v),
             },
             Cmp::NotEq => Nothing,
@@ -133,12 +106,9 @@ fn ordered(
             Cmp::Gt => test(Cmp::Gt, up(apply(lit))),
             Cmp::GtEq => test(Cmp::Gt, up(step(lit, -1).and_then(|l| apply(&l)))),
             Cmp::NotEq => match apply(lit) {
-                Some(v) if negative(&v) => Test(Op::NotIn(
-                    [Some(v.clone()), step(&v, 1)]
-                        .into_iter()
-                        .flatten()
-                        .collect(),
-                )),
+                Some(v) if negative(&v) => {
+                    Test(Op::NotIn([Some(v.clone()), step(&v, 1)].into_iter().flatten().collect()))
+                }
                 v => test(Cmp::NotEq, v),
             },
             Cmp::Eq => Nothing,

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use iceberg::spec::{
-    FormatVersion, Literal, NestedField, PrimitiveLiteral as L, PrimitiveType as P, Schema,
-    SortOrder, Struct, TableMetadata, TableMetadataBuilder, Transform, Type, UnboundPartitionSpec,
+    FormatVersion, Literal, NestedField, PrimitiveLiteral as L, PrimitiveType as P, Schema, SortOrder, Struct,
+    TableMetadata, TableMetadataBuilder, Transform, Type, UnboundPartitionSpec,
 };
 use proptest::prelude::*;
 
@@ -14,9 +14,7 @@ use crate::manifest::{Content, DataFile, FileFormat, Metrics};
 
 fn metadata(transform: Option<Transform>) -> TableMetadata {
     let schema = Schema::builder()
-        .with_fields(vec![
-            NestedField::optional(1, "a", Type::Primitive(P::Int)).into(),
-        ])
+        .with_fields(vec![NestedField::optional(1, "a", Type::Primitive(P::Int)).into()])
         .build()
         .unwrap();
     let mut spec = UnboundPartitionSpec::builder();
@@ -41,8 +39,7 @@ fn file(rows: &[Option<i32>], partition: Option<Option<i32>>, with_metrics: bool
     let metrics = with_metrics.then(|| {
         let mut m = Metrics::default();
         m.value_counts.insert(1, rows.len() as i64);
-        m.null_value_counts
-            .insert(1, rows.iter().filter(|r| r.is_none()).count() as i64);
+        m.null_value_counts.insert(1, rows.iter().filter(|r| r.is_none()).count() as i64);
         if let Some(v) = rows.iter().flatten().min() {
             m.lower_bounds.insert(1, v.to_le_bytes().to_vec());
         }
@@ -108,11 +105,7 @@ fn selects(p: &Pred, v: Option<i32>) -> bool {
 }
 
 fn leaf(op: Op) -> Pred {
-    Pred::Leaf(Leaf {
-        field_id: 1,
-        ty: P::Int,
-        op,
-    })
+    Pred::Leaf(Leaf { field_id: 1, ty: P::Int, op })
 }
 
 fn small() -> impl Strategy<Value = i32> {
@@ -120,14 +113,8 @@ fn small() -> impl Strategy<Value = i32> {
 }
 
 fn pred() -> impl Strategy<Value = Pred> {
-    let cmp = prop_oneof![
-        Just(Cmp::Lt),
-        Just(Cmp::LtEq),
-        Just(Cmp::Gt),
-        Just(Cmp::GtEq),
-        Just(Cmp::Eq),
-        Just(Cmp::NotEq)
-    ];
+    let cmp =
+        prop_oneof![Just(Cmp::Lt), Just(Cmp::LtEq), Just(Cmp::Gt), Just(Cmp::GtEq), Just(Cmp::Eq), Just(Cmp::NotEq)];
     let lits = || prop::collection::vec(small().prop_map(L::Int), 1..4);
     let leaves = prop_oneof![
         4 => (cmp, small()).prop_map(|(c, v)| leaf(Op::Cmp(c, L::Int(v)))),

@@ -34,21 +34,10 @@ impl FileIo {
             return blocking(location, move || list_local(&path)).await;
         }
         let (store, _, path) = self.resolve(location)?;
-        let listed = store
-            .list_with_delimiter(Some(&path))
-            .await
-            .map_err(|e| at(e, location))?;
+        let listed = store.list_with_delimiter(Some(&path)).await.map_err(|e| at(e, location))?;
         let mut folder = Folder {
-            folders: listed
-                .common_prefixes
-                .iter()
-                .filter_map(|p| p.filename().map(Into::into))
-                .collect(),
-            files: listed
-                .objects
-                .iter()
-                .filter_map(|o| o.location.filename().map(Into::into))
-                .collect(),
+            folders: listed.common_prefixes.iter().filter_map(|p| p.filename().map(Into::into)).collect(),
+            files: listed.objects.iter().filter_map(|o| o.location.filename().map(Into::into)).collect(),
         };
         folder.folders.sort();
         folder.files.sort();
@@ -104,14 +93,10 @@ impl FileIo {
         let Some(path) = self.local_path(location)? else {
             return Ok(());
         };
-        blocking(location, move || fs::remove_dir(&path))
-            .await
-            .map_err(|e| match e.kind() {
-                ErrorKind::Io => Error::conflict("the folder is not empty")
-                    .at(location)
-                    .with_source(e),
-                _ => e,
-            })
+        blocking(location, move || fs::remove_dir(&path)).await.map_err(|e| match e.kind() {
+            ErrorKind::Io => Error::conflict("the folder is not empty").at(location).with_source(e),
+            _ => e,
+        })
     }
 
     /// Whether a folder is there; on a store without folders: whether something lies below it.
@@ -131,11 +116,7 @@ impl FileIo {
         };
         blocking(location, move || {
             let folder = path.parent().unwrap_or(Path::new("/"));
-            let name = path
-                .file_name()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .into_owned();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let staged = folder.join(format!("{}-version-hint.temp", uuid::Uuid::new_v4()));
             fs::write(&staged, &bytes)?;
             let _ = fs::remove_file(folder.join(format!(".{name}.crc")));
@@ -184,10 +165,7 @@ fn list_local(path: &Path) -> std::io::Result<Folder> {
 }
 
 fn write_synced(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let mut file = fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(path)?;
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).open(path)?;
     file.write_all(bytes)?;
     file.sync_data()
 }

@@ -220,12 +220,7 @@ async fn write_groups(
     }
 }
 
-async fn write_group(
-    table: &Table,
-    start: i64,
-    group: &Group<FileTask>,
-    sizes: &SizeOptions,
-) -> Result<Vec<DataFile>> {
+async fn write_group(table: &Table, start: i64, group: &Group<FileTask>, sizes: &SizeOptions) -> Result<Vec<DataFile>> {
     let metadata = table.metadata();
     let lineage = metadata.format_version() >= FormatVersion::V3;
     let only: HashSet<String> = group.files.iter().map(|t| normalize(&t.entry.file.path)).collect();

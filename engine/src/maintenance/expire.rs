@@ -121,8 +121,7 @@ async fn delete(next: Table, plan: Plan, old: &Metadata, found: Reachable) -> Re
     gone_statistics.retain(|l, _| !kept.contains_key(l));
 
     let by_kind = |kind: Content| {
-        let files: Vec<String> =
-            found.content.values().filter(|(_, c)| *c == kind).map(|(p, _)| p.clone()).collect();
+        let files: Vec<String> = found.content.values().filter(|(_, c)| *c == kind).map(|(p, _)| p.clone()).collect();
         files
     };
     // from the leaves up: what a failure leaves behind can still be found from the manifests
@@ -162,9 +161,7 @@ fn plan(metadata: &Metadata, options: &ExpireOptions, now: i64) -> Result<Plan> 
     let older_than = options.older_than_ms.unwrap_or(now.saturating_sub(age));
     let least = options.retain_last.unwrap_or(least);
     if least < 1 {
-        return Err(Error::invalid(format!(
-            "Number of snapshots to retain must be at least 1, cannot be: {least}"
-        )));
+        return Err(Error::invalid(format!("Number of snapshots to retain must be at least 1, cannot be: {least}")));
     }
     let mut plan = Plan::default();
     let mut kept: BTreeMap<String, SnapshotReference> = BTreeMap::new();
@@ -174,9 +171,7 @@ fn plan(metadata: &Metadata, options: &ExpireOptions, now: i64) -> Result<Plan> 
                 max_ref_age_ms.unwrap_or(ref_age)
             }
         };
-        let fresh = metadata
-            .snapshot_by_id(r.snapshot_id)
-            .is_some_and(|s| now.saturating_sub(s.timestamp_ms()) <= age);
+        let fresh = metadata.snapshot_by_id(r.snapshot_id).is_some_and(|s| now.saturating_sub(s.timestamp_ms()) <= age);
         // main never expires (META-R05)
         if name == MAIN_BRANCH || fresh {
             kept.insert(name, r);

@@ -28,9 +28,10 @@ pub async fn rewrite_manifests(table: &Table) -> Result<ManifestRewrite> {
     let done = commit(&table, Change::new(Producer::RewriteManifests)).await?;
     let (id, done) = (done.snapshot_id, done.table);
     // when nothing could be merged the commit gives back the head, which may be a concurrent writer's
-    let head = done.metadata().snapshot_by_id(id).filter(|s| {
-        id != before && s.summary().additional_properties.contains_key("entries-processed")
-    });
+    let head = done
+        .metadata()
+        .snapshot_by_id(id)
+        .filter(|s| id != before && s.summary().additional_properties.contains_key("entries-processed"));
     let Some(head) = head else {
         return Ok(ManifestRewrite { table: done, rewritten: 0, added: 0 });
     };

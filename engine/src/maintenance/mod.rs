@@ -36,11 +36,11 @@ const PARALLEL_DELETES: usize = 16;
 fn require_gc(table: &Table, what: &str) -> Result<()> {
     match table.property("gc.enabled", "true").to_ascii_lowercase().as_str() {
         "true" => Ok(()),
-        "false" => Err(Error::invalid(format!(
-            "Cannot {what}: GC is disabled (deleting files may corrupt other tables)"
-        ))
-        .at(table.ident())
-        .clause("PROP-29")),
+        "false" => {
+            Err(Error::invalid(format!("Cannot {what}: GC is disabled (deleting files may corrupt other tables)"))
+                .at(table.ident())
+                .clause("PROP-29"))
+        }
         other => Err(Error::invalid(format!("gc.enabled is {other:?}; allowed: true, false"))
             .at(table.ident())
             .clause("PROP-29")),

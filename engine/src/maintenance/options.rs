@@ -39,29 +39,19 @@ pub(super) struct Given<'a> {
 
 impl<'a> Given<'a> {
     /// Refuses an option that the procedure does not have.
-    pub(super) fn new(
-        procedure: &'static str,
-        values: &'a BTreeMap<String, String>,
-        own: &[&str],
-    ) -> Result<Self> {
+    pub(super) fn new(procedure: &'static str, values: &'a BTreeMap<String, String>, own: &[&str]) -> Result<Self> {
         let allowed = || SIZE_OPTIONS.iter().chain(own);
         if let Some(unknown) = values.keys().find(|k| !allowed().any(|a| a == k)) {
             let mut names: Vec<&str> = allowed().copied().collect();
             names.sort_unstable();
-            return Err(Error::invalid(format!(
-                "{procedure} has no option {unknown}; it has: {}",
-                names.join(", ")
-            )));
+            return Err(Error::invalid(format!("{procedure} has no option {unknown}; it has: {}", names.join(", "))));
         }
         Ok(Self { procedure, values })
     }
 
     fn wrong(&self, key: &str, want: &str) -> Error {
         let found = self.values.get(key).map_or("", String::as_str);
-        Error::invalid(format!(
-            "{}: '{key}' is set to {found:?} but must be {want}",
-            self.procedure
-        ))
+        Error::invalid(format!("{}: '{key}' is set to {found:?} but must be {want}", self.procedure))
     }
 
     /// A whole number from `least` on.

@@ -83,8 +83,7 @@ pub fn require_interval(older_than_ms: i64) -> Result<()> {
 /// same path in different stores: which of them is meant can't be told, so nothing is deleted.
 pub async fn remove_orphan_files(table: &Table, options: &OrphanOptions) -> Result<Vec<String>> {
     require_gc(table, "delete orphan files")?;
-    let older_than =
-        options.older_than_ms.unwrap_or_else(|| chrono::Utc::now().timestamp_millis() - DEFAULT_AGE_MS);
+    let older_than = options.older_than_ms.unwrap_or_else(|| chrono::Utc::now().timestamp_millis() - DEFAULT_AGE_MS);
     let root = options.location.clone().unwrap_or_else(|| table.metadata().location().to_string());
     // listed before the metadata is read: a file that a commit takes in meanwhile is then known
     let listed = table.io().list(&root).await?;

@@ -111,7 +111,11 @@ pub async fn rewrite_position_delete_files(
         removed,
         validation: Validation {
             from_snapshot: Some(start),
-            data_files_exist: files.iter().filter(|f| f.is_dv()).filter_map(|f| f.referenced_data_file.clone()).collect(),
+            data_files_exist: files
+                .iter()
+                .filter(|f| f.is_dv())
+                .filter_map(|f| f.referenced_data_file.clone())
+                .collect(),
             removed_files_exist: true,
             ..Validation::default()
         },

@@ -76,24 +76,20 @@ impl<'a> Decoder<'a> {
     #[inline]
     pub(crate) fn bytes(&mut self) -> Result<&'a [u8]> {
         let n = self.long()?;
-        let n = usize::try_from(n)
-            .map_err(|_| Error::malformed(format!("negative Avro length: {n}")))?;
+        let n = usize::try_from(n).map_err(|_| Error::malformed(format!("negative Avro length: {n}")))?;
         self.take(n, "bytes or a string")
     }
 
     #[inline]
     pub(crate) fn str(&mut self) -> Result<&'a str> {
-        std::str::from_utf8(self.bytes()?)
-            .map_err(|e| Error::malformed(format!("Avro string is not UTF-8: {e}")))
+        std::str::from_utf8(self.bytes()?).map_err(|e| Error::malformed(format!("Avro string is not UTF-8: {e}")))
     }
 
     pub(crate) fn bool(&mut self) -> Result<bool> {
         match self.take(1, "a boolean")?[0] {
             0 => Ok(false),
             1 => Ok(true),
-            b => Err(Error::malformed(format!(
-                "Avro boolean must be 0 or 1, found {b}"
-            ))),
+            b => Err(Error::malformed(format!("Avro boolean must be 0 or 1, found {b}"))),
         }
     }
 
@@ -102,11 +98,8 @@ impl<'a> Decoder<'a> {
         let n = self.long()?;
         let (n, bytes) = if n < 0 {
             let bytes = self.long()?;
-            let bytes = usize::try_from(bytes)
-                .ok()
-                .filter(|b| *b <= self.remaining());
-            let bytes =
-                bytes.ok_or_else(|| Error::malformed("Avro block is longer than the data"))?;
+            let bytes = usize::try_from(bytes).ok().filter(|b| *b <= self.remaining());
+            let bytes = bytes.ok_or_else(|| Error::malformed("Avro block is longer than the data"))?;
             (n.unsigned_abs(), Some(bytes))
         } else {
             (n as u64, None)
@@ -114,10 +107,7 @@ impl<'a> Decoder<'a> {
         // every item that we read or skip takes at least a byte
         match usize::try_from(n) {
             Ok(n) if n <= self.remaining() => Ok((n, bytes)),
-            _ => Err(Error::malformed(format!(
-                "Avro block announces {n} items, {} bytes are left",
-                self.remaining()
-            ))),
+            _ => Err(Error::malformed(format!("Avro block announces {n} items, {} bytes are left", self.remaining()))),
         }
     }
 }
@@ -194,69 +184,47 @@ impl Schema {
                             .get(other)
                             .or_else(|| self.named.get(&full))
                             .copied()
-                            .ok_or_else(|| {
-                                Error::malformed(format!(
-                                    "Avro schema names unknown type {other:?}"
-                                ))
-                            });
+                            .ok_or_else(|| Error::malformed(format!("Avro schema names unknown type {other:?}")));
                     }
                 };
                 self.nodes.push(node);
             }
             Value::Array(branches) => {
                 self.nodes.push(Node::Null);
-                let branches = branches
-                    .iter()
-                    .map(|b| self.add(b, namespace, depth + 1))
-                    .collect::<Result<Vec<_>>>()?;
+                let branches =
+                    branches.iter().map(|b| self.add(b, namespace, depth + 1)).collect::<Result<Vec<_>>>()?;
                 self.nodes[at] = Node::Union(branches);
             }
             Value::Object(o) => {
-                let kind = o
-                    .get("type")
-                    .ok_or_else(|| Error::malformed("Avro schema object without type"))?;
+                let kind = o.get("type").ok_or_else(|| Error::malformed("Avro schema object without type"))?;
                 let Some(kind) = kind.as_str() else {
                     return self.add(kind, namespace, depth + 1);
                 };
-                let inner_ns = o
-                    .get("namespace")
-                    .and_then(Value::as_str)
-                    .unwrap_or(namespace)
-                    .to_string();
+                let inner_ns = o.get("namespace").and_then(Value::as_str).unwrap_or(namespace).to_string();
                 match kind {
                     "record" | "fixed" | "enum" => {
                         self.nodes.push(Node::Null);
                         let name = o.get("name").and_then(Value::as_str);
-                        let name = name
-                            .ok_or_else(|| Error::malformed(format!("Avro {kind} without name")))?;
+                        let name = name.ok_or_else(|| Error::malformed(format!("Avro {kind} without name")))?;
                         self.named.insert(name.to_string(), at);
                         self.named.insert(format!("{inner_ns}.{name}"), at);
                         self.nodes[at] = match kind {
                             "enum" => Node::Enum,
                             "fixed" => {
-                                let size = o
-                                    .get("size")
-                                    .and_then(Value::as_u64)
-                                    .filter(|n| *n <= 1 << 20);
+                                let size = o.get("size").and_then(Value::as_u64).filter(|n| *n <= 1 << 20);
                                 Node::Fixed(size.ok_or_else(|| {
-                                    Error::malformed(format!(
-                                        "Avro fixed {name:?} needs a size up to 1 MiB"
-                                    ))
+                                    Error::malformed(format!("Avro fixed {name:?} needs a size up to 1 MiB"))
                                 })? as usize)
                             }
                             _ => {
                                 let fields = o.get("fields").and_then(Value::as_array);
-                                let fields = fields.ok_or_else(|| {
-                                    Error::malformed(format!("Avro record {name:?} without fields"))
-                                })?;
+                                let fields = fields
+                                    .ok_or_else(|| Error::malformed(format!("Avro record {name:?} without fields")))?;
                                 let mut out = Vec::with_capacity(fields.len());
                                 for f in fields {
-                                    let fname =
-                                        f.get("name").and_then(Value::as_str).unwrap_or_default();
+                                    let fname = f.get("name").and_then(Value::as_str).unwrap_or_default();
                                     let ty = f.get("type").ok_or_else(|| {
-                                        Error::malformed(format!(
-                                            "Avro field {fname:?} without type"
-                                        ))
+                                        Error::malformed(format!("Avro field {fname:?} without type"))
                                     })?;
                                     let id = f.get("field-id").and_then(Value::as_i64);
                                     out.push(Field {
@@ -273,15 +241,9 @@ impl Schema {
                         self.nodes.push(Node::Null);
                         let key = if kind == "array" { "items" } else { "values" };
                         let items = o.get(key);
-                        let items = items.ok_or_else(|| {
-                            Error::malformed(format!("Avro {kind} without {key}"))
-                        })?;
+                        let items = items.ok_or_else(|| Error::malformed(format!("Avro {kind} without {key}")))?;
                         let items = self.add(items, &inner_ns, depth + 1)?;
-                        self.nodes[at] = if kind == "array" {
-                            Node::Array(items)
-                        } else {
-                            Node::Map(items)
-                        };
+                        self.nodes[at] = if kind == "array" { Node::Array(items) } else { Node::Map(items) };
                     }
                     _ => {
                         self.add(&Value::String(kind.to_string()), namespace, depth + 1)?;
@@ -362,12 +324,7 @@ impl Schema {
         usize::try_from(i)
             .ok()
             .and_then(|i| branches.get(i).copied())
-            .ok_or_else(|| {
-                Error::malformed(format!(
-                    "Avro union has {} branches, found index {i}",
-                    branches.len()
-                ))
-            })
+            .ok_or_else(|| Error::malformed(format!("Avro union has {} branches, found index {i}", branches.len())))
     }
 
     /// Steps into unions: the node of the value that follows.
@@ -380,10 +337,7 @@ impl Schema {
     }
 
     fn mismatch(&self, node: usize, want: &str) -> Error {
-        Error::malformed(format!(
-            "expected {want}, the Avro schema has {:?}",
-            kind_name(&self.nodes[node])
-        ))
+        Error::malformed(format!("expected {want}, the Avro schema has {:?}", kind_name(&self.nodes[node])))
     }
 
     /// An int or long, or null.
@@ -400,9 +354,7 @@ impl Schema {
     /// An int, or null.
     pub(crate) fn opt_int(&self, node: usize, d: &mut Decoder<'_>) -> Result<Option<i32>> {
         self.opt_long(node, d)?
-            .map(|v| {
-                i32::try_from(v).map_err(|_| Error::malformed(format!("int out of range: {v}")))
-            })
+            .map(|v| i32::try_from(v).map_err(|_| Error::malformed(format!("int out of range: {v}"))))
             .transpose()
     }
 
@@ -418,11 +370,7 @@ impl Schema {
     }
 
     /// Bytes or fixed, or null.
-    pub(crate) fn opt_bytes<'a>(
-        &self,
-        node: usize,
-        d: &mut Decoder<'a>,
-    ) -> Result<Option<&'a [u8]>> {
+    pub(crate) fn opt_bytes<'a>(&self, node: usize, d: &mut Decoder<'a>) -> Result<Option<&'a [u8]>> {
         let node = self.resolve(node, d)?;
         match self.nodes[node] {
             Node::Null => Ok(None),

@@ -25,9 +25,9 @@ impl Codec {
             "deflate" => Ok(Self::Deflate),
             "snappy" => Ok(Self::Snappy),
             "zstandard" => Ok(Self::Zstd),
-            other => Err(Error::unsupported(format!(
-                "Avro codec {other:?}; allowed: null, deflate, snappy, zstandard"
-            ))),
+            other => {
+                Err(Error::unsupported(format!("Avro codec {other:?}; allowed: null, deflate, snappy, zstandard")))
+            }
         }
     }
 
@@ -38,11 +38,11 @@ impl Codec {
             "gzip" => Ok(Self::Deflate),
             "snappy" => Ok(Self::Snappy),
             "zstd" => Ok(Self::Zstd),
-            _ => Err(Error::invalid(format!(
-                "manifest compression {name:?}; allowed: gzip, zstd, snappy, uncompressed"
-            ))
-            .at("write.manifest.compression-codec")
-            .clause("PROP-17")),
+            _ => {
+                Err(Error::invalid(format!("manifest compression {name:?}; allowed: gzip, zstd, snappy, uncompressed"))
+                    .at("write.manifest.compression-codec")
+                    .clause("PROP-17"))
+            }
         }
     }
 
@@ -57,15 +57,11 @@ impl Codec {
 
     fn decompress(self, data: &[u8], out: &mut Vec<u8>) -> Result<()> {
         out.clear();
-        let bad =
-            |e: std::io::Error| Error::malformed(format!("Avro block does not decompress: {e}"));
+        let bad = |e: std::io::Error| Error::malformed(format!("Avro block does not decompress: {e}"));
         match self {
             Self::Null => out.extend_from_slice(data),
             Self::Deflate => {
-                flate2::read::DeflateDecoder::new(data)
-                    .take(MAX_BLOCK_BYTES + 1)
-                    .read_to_end(out)
-                    .map_err(bad)?;
+                flate2::read::DeflateDecoder::new(data).take(MAX_BLOCK_BYTES + 1).read_to_end(out).map_err(bad)?;
             }
             Self::Zstd => {
                 zstd::stream::read::Decoder::new(data)
@@ -78,14 +74,11 @@ impl Codec {
                 let Some((body, crc)) = data.len().checked_sub(4).map(|n| data.split_at(n)) else {
                     return Err(truncated("a snappy block"));
                 };
-                let snappy =
-                    |e: snap::Error| Error::malformed(format!("Avro block is not snappy: {e}"));
+                let snappy = |e: snap::Error| Error::malformed(format!("Avro block is not snappy: {e}"));
                 let n = snap::raw::decompress_len(body).map_err(snappy)?;
                 if n as u64 <= MAX_BLOCK_BYTES {
                     out.resize(n, 0);
-                    snap::raw::Decoder::new()
-                        .decompress(body, out)
-                        .map_err(snappy)?;
+                    snap::raw::Decoder::new().decompress(body, out).map_err(snappy)?;
                     let want = u32::from_be_bytes([crc[0], crc[1], crc[2], crc[3]]);
                     let got = crc32fast::hash(out);
                     if want != got {
@@ -128,9 +121,7 @@ impl Codec {
 }
 
 fn too_large() -> Error {
-    Error::malformed(format!(
-        "Avro block inflates to more than {MAX_BLOCK_BYTES} bytes"
-    ))
+    Error::malformed(format!("Avro block inflates to more than {MAX_BLOCK_BYTES} bytes"))
 }
 
 /// An opened object container.
@@ -149,10 +140,7 @@ impl<'a> Container<'a> {
     pub(crate) fn open(bytes: &'a [u8]) -> Result<Self> {
         let mut d = Decoder::new(bytes);
         if d.take(4, "the magic").ok() != Some(b"Obj\x01") {
-            return Err(Error::malformed(
-                "not an Avro file: the first four bytes must be Obj\\x01",
-            )
-            .clause("MAN-1"));
+            return Err(Error::malformed("not an Avro file: the first four bytes must be Obj\\x01").clause("MAN-1"));
         }
         let mut meta = HashMap::new();
         loop {
@@ -173,17 +161,10 @@ impl<'a> Container<'a> {
         let schema = meta
             .get("avro.schema")
             .ok_or_else(|| Error::malformed("Avro header without avro.schema").clause("MAN-1"))?;
-        let json = serde_json::from_slice(schema).map_err(|e| {
-            Error::malformed(format!("avro.schema is not JSON: {e}")).clause("MAN-1")
-        })?;
+        let json = serde_json::from_slice(schema)
+            .map_err(|e| Error::malformed(format!("avro.schema is not JSON: {e}")).clause("MAN-1"))?;
         let schema = Schema::parse(&json)?;
-        Ok(Self {
-            meta,
-            schema,
-            codec,
-            sync,
-            rest: d,
-        })
+        Ok(Self { meta, schema, codec, sync, rest: d })
     }
 
     /// A header value as text.
@@ -192,19 +173,13 @@ impl<'a> Container<'a> {
     }
 
     /// Calls `each` once a record.
-    pub(crate) fn for_each(
-        &mut self,
-        mut each: impl FnMut(&Schema, &mut Decoder<'_>) -> Result<()>,
-    ) -> Result<()> {
+    pub(crate) fn for_each(&mut self, mut each: impl FnMut(&Schema, &mut Decoder<'_>) -> Result<()>) -> Result<()> {
         let mut inflated = Vec::new();
         while self.rest.remaining() > 0 {
             let count = self.rest.long()?;
             let data = self.rest.bytes()?;
             if self.rest.take(16, "a sync marker")? != self.sync {
-                return Err(Error::malformed(format!(
-                    "sync marker missing at byte {}",
-                    self.rest.pos() - 16
-                )));
+                return Err(Error::malformed(format!("sync marker missing at byte {}", self.rest.pos() - 16)));
             }
             let block = if self.codec == Codec::Null {
                 data
@@ -214,19 +189,13 @@ impl<'a> Container<'a> {
             };
             let mut d = Decoder::new(block);
             if !usize::try_from(count).is_ok_and(|c| c <= block.len()) {
-                return Err(Error::malformed(format!(
-                    "Avro block announces {count} records in {} bytes",
-                    block.len()
-                )));
+                return Err(Error::malformed(format!("Avro block announces {count} records in {} bytes", block.len())));
             }
             for _ in 0..count {
                 each(&self.schema, &mut d)?;
             }
             if d.remaining() != 0 {
-                return Err(Error::malformed(format!(
-                    "{} bytes are left over after a block's records",
-                    d.remaining()
-                )));
+                return Err(Error::malformed(format!("{} bytes are left over after a block's records", d.remaining())));
             }
         }
         Ok(())
@@ -262,23 +231,13 @@ impl Writer {
         }
         out.push(0);
         out.extend_from_slice(&sync);
-        Self {
-            out,
-            codec,
-            sync,
-            buf: Vec::with_capacity(BLOCK_BYTES * 2),
-            count: 0,
-        }
+        Self { out, codec, sync, buf: Vec::with_capacity(BLOCK_BYTES * 2), count: 0 }
     }
 
     /// Marks the end of a record.
     pub(crate) fn end_record(&mut self) -> Result<()> {
         self.count += 1;
-        if self.buf.len() >= BLOCK_BYTES {
-            self.flush()
-        } else {
-            Ok(())
-        }
+        if self.buf.len() >= BLOCK_BYTES { self.flush() } else { Ok(()) }
     }
 
     fn flush(&mut self) -> Result<()> {

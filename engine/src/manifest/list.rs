@@ -28,19 +28,13 @@ const IDS: &[(i32, &str)] = &[
     (520, "first_row_id"),
 ];
 
-const SUMMARY_IDS: &[(i32, &str)] = &[
-    (509, "contains_null"),
-    (518, "contains_nan"),
-    (510, "lower_bound"),
-    (511, "upper_bound"),
-];
+const SUMMARY_IDS: &[(i32, &str)] =
+    &[(509, "contains_null"), (518, "contains_nan"), (510, "lower_bound"), (511, "upper_bound")];
 
 /// For each field in writing order its id (0 = skip) and node.
 fn compile(schema: &Schema, node: usize, table: &[(i32, &str)]) -> Result<Vec<(i32, usize)>> {
     let Node::Record(fields) = &schema.nodes[node] else {
-        return Err(
-            Error::malformed("Avro schema of a manifest list must be a record").clause("ML-32"),
-        );
+        return Err(Error::malformed("Avro schema of a manifest list must be a record").clause("ML-32"));
     };
     Ok(fields
         .iter()
@@ -66,24 +60,17 @@ fn read_inner(bytes: &[u8], location: &str, out: &mut Vec<ManifestFile>) -> Resu
     let program = compile(&container.schema, 0, IDS)?;
     for (id, clause) in [(500, "ML-1"), (501, "ML-2"), (503, "ML-7")] {
         if !program.iter().any(|p| p.0 == id) {
-            return Err(
-                Error::malformed(format!("manifest list schema has no field {id}")).clause(clause),
-            );
+            return Err(Error::malformed(format!("manifest list schema has no field {id}")).clause(clause));
         }
     }
     container.for_each(|schema, d| {
-        let entry = read_entry(schema, &program, d)
-            .map_err(|e| e.at(format!("{location} entry {}", out.len())))?;
+        let entry = read_entry(schema, &program, d).map_err(|e| e.at(format!("{location} entry {}", out.len())))?;
         out.push(entry);
         Ok(())
     })
 }
 
-fn read_entry(
-    schema: &Schema,
-    program: &[(i32, usize)],
-    d: &mut Decoder<'_>,
-) -> Result<ManifestFile> {
+fn read_entry(schema: &Schema, program: &[(i32, usize)], d: &mut Decoder<'_>) -> Result<ManifestFile> {
     let mut m = ManifestFile {
         manifest_path: String::new(),
         manifest_length: -1,
@@ -118,9 +105,7 @@ fn read_entry(
                     None | Some(0) => ManifestContentType::Data,
                     Some(1) => ManifestContentType::Deletes,
                     Some(c) => {
-                        return Err(
-                            Error::malformed(format!("content {c}; allowed: 0, 1")).clause("ML-4")
-                        );
+                        return Err(Error::malformed(format!("content {c}; allowed: 0, 1")).clause("ML-4"));
                     }
                 }
             }
@@ -169,11 +154,7 @@ fn count<T: TryFrom<i64>>(
         .transpose()
 }
 
-fn read_summaries(
-    schema: &Schema,
-    node: usize,
-    d: &mut Decoder<'_>,
-) -> Result<Option<Vec<FieldSummary>>> {
+fn read_summaries(schema: &Schema, node: usize, d: &mut Decoder<'_>) -> Result<Option<Vec<FieldSummary>>> {
     let mut out = Vec::new();
     let mut program = None;
     let present = schema.opt_array(node, d, |item, d| {
@@ -181,24 +162,13 @@ fn read_summaries(
             Some(p) => p,
             none => none.insert(compile(schema, item, SUMMARY_IDS)?),
         };
-        let mut s = FieldSummary {
-            contains_null: true,
-            ..Default::default()
-        };
+        let mut s = FieldSummary { contains_null: true, ..Default::default() };
         for &(id, node) in program.iter() {
             match id {
                 509 => s.contains_null = schema.opt_bool(node, d)?.unwrap_or(true),
                 518 => s.contains_nan = schema.opt_bool(node, d)?,
-                510 => {
-                    s.lower_bound = schema
-                        .opt_bytes(node, d)?
-                        .map(|b| ByteBuf::from(b.to_vec()))
-                }
-                511 => {
-                    s.upper_bound = schema
-                        .opt_bytes(node, d)?
-                        .map(|b| ByteBuf::from(b.to_vec()))
-                }
+                510 => s.lower_bound = schema.opt_bytes(node, d)?.map(|b| ByteBuf::from(b.to_vec())),
+                511 => s.upper_bound = schema.opt_bytes(node, d)?.map(|b| ByteBuf::from(b.to_vec())),
                 _ => schema.skip(node, d)?,
             }
         }
@@ -233,10 +203,7 @@ pub fn write_manifest_list(
 ) -> Result<(Bytes, Vec<ManifestFile>, Option<i64>)> {
     let v3 = match target.version {
         FormatVersion::V1 => {
-            return Err(Error::unsupported(
-                "manifest lists are written for format versions 2 and 3",
-            )
-            .clause("META-F01"));
+            return Err(Error::unsupported("manifest lists are written for format versions 2 and 3").clause("META-F01"));
         }
         FormatVersion::V2 => false,
         FormatVersion::V3 => true,
@@ -250,12 +217,7 @@ pub fn write_manifest_list(
     };
     let mut meta = vec![
         ("snapshot-id", target.snapshot_id.to_string()),
-        (
-            "parent-snapshot-id",
-            target
-                .parent_snapshot_id
-                .map_or("null".to_string(), |p| p.to_string()),
-        ),
+        ("parent-snapshot-id", target.parent_snapshot_id.map_or("null".to_string(), |p| p.to_string())),
         ("sequence-number", target.sequence_number.to_string()),
     ];
     if let Some(id) = next_row_id {
@@ -268,12 +230,9 @@ pub fn write_manifest_list(
         let mut m = m.clone();
         if m.sequence_number == UNASSIGNED_SEQUENCE {
             if m.added_snapshot_id != target.snapshot_id {
-                return Err(Error::internal(format!(
-                    "unnumbered manifest of snapshot {}",
-                    m.added_snapshot_id
-                ))
-                .at(&m.manifest_path)
-                .clause("SEQ-4"));
+                return Err(Error::internal(format!("unnumbered manifest of snapshot {}", m.added_snapshot_id))
+                    .at(&m.manifest_path)
+                    .clause("SEQ-4"));
             }
             m.sequence_number = target.sequence_number;
         }
@@ -286,20 +245,15 @@ pub fn write_manifest_list(
             && let Some(next) = next_row_id
         {
             let (Some(added), Some(existing)) = (m.added_rows_count, m.existing_rows_count) else {
-                return Err(Error::malformed(
-                    "manifest without row counts cannot be given row ids",
-                )
-                .at(&m.manifest_path)
-                .clause("FRID-7"));
+                return Err(Error::malformed("manifest without row counts cannot be given row ids")
+                    .at(&m.manifest_path)
+                    .clause("FRID-7"));
             };
             m.first_row_id = Some(next as u64);
             let after = i64::try_from(added).ok().zip(i64::try_from(existing).ok());
             let after = after.and_then(|(a, e)| next.checked_add(a)?.checked_add(e));
-            next_row_id = Some(after.ok_or_else(|| {
-                Error::malformed("row ids overflow")
-                    .at(&m.manifest_path)
-                    .clause("FRID-7")
-            })?);
+            next_row_id =
+                Some(after.ok_or_else(|| Error::malformed("row ids overflow").at(&m.manifest_path).clause("FRID-7"))?);
         }
         put_entry(&mut w.buf, &m, v3);
         w.end_record()?;
@@ -310,7 +264,8 @@ pub fn write_manifest_list(
 
 fn list_schema(v3: bool) -> Value {
     let req = |name: &str, ty: &str, id: i32| json!({"name": name, "type": ty, "field-id": id});
-    let opt = |name: &str, ty: Value, id: i32| json!({"name": name, "type": ["null", ty], "default": null, "field-id": id});
+    let opt =
+        |name: &str, ty: Value, id: i32| json!({"name": name, "type": ["null", ty], "default": null, "field-id": id});
     let summary = json!({"type": "record", "name": "r508", "fields": [
         req("contains_null", "boolean", 509),
         opt("contains_nan", json!("boolean"), 518),
@@ -331,11 +286,7 @@ fn list_schema(v3: bool) -> Value {
         req("added_rows_count", "long", 512),
         req("existing_rows_count", "long", 513),
         req("deleted_rows_count", "long", 514),
-        opt(
-            "partitions",
-            json!({"type": "array", "items": summary, "element-id": 508}),
-            507,
-        ),
+        opt("partitions", json!({"type": "array", "items": summary, "element-id": 508}), 507),
         opt("key_metadata", json!("bytes"), 519),
     ];
     if v3 {
@@ -352,19 +303,11 @@ fn put_entry(out: &mut Vec<u8>, m: &ManifestFile, v3: bool) {
     put_long(out, m.sequence_number);
     put_long(out, m.min_sequence_number);
     put_long(out, m.added_snapshot_id);
-    for count in [
-        m.added_files_count,
-        m.existing_files_count,
-        m.deleted_files_count,
-    ] {
+    for count in [m.added_files_count, m.existing_files_count, m.deleted_files_count] {
         // unknown counts of a V1 manifest must read as "may contain": one file that the reader then does not find
         put_long(out, count.map_or(1, i64::from));
     }
-    for rows in [
-        m.added_rows_count,
-        m.existing_rows_count,
-        m.deleted_rows_count,
-    ] {
+    for rows in [m.added_rows_count, m.existing_rows_count, m.deleted_rows_count] {
         put_long(out, rows.map_or(0, |r| r as i64));
     }
     put_opt(out, m.partitions.as_deref(), |out, list| {

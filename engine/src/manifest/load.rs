@@ -31,13 +31,8 @@ pub async fn load_manifest_list(io: &FileIo, snapshot: &Snapshot) -> Result<Vec<
 }
 
 /// All entries of a manifest, DELETED ones included, with inheritance applied.
-pub async fn load_manifest(
-    io: &FileIo,
-    file: &ManifestFile,
-    metadata: &Metadata,
-) -> Result<Vec<ManifestEntry>> {
-    let partition =
-        partition_type(metadata, file.partition_spec_id).map_err(|e| e.at(&file.manifest_path))?;
+pub async fn load_manifest(io: &FileIo, file: &ManifestFile, metadata: &Metadata) -> Result<Vec<ManifestEntry>> {
+    let partition = partition_type(metadata, file.partition_spec_id).map_err(|e| e.at(&file.manifest_path))?;
     let bytes = fetch(io, file).await?;
     // decoding is plain computation: it runs on a worker so that several manifests decode at once
     let file = file.clone();
@@ -48,9 +43,7 @@ pub async fn load_manifest(
 
 async fn fetch(io: &FileIo, file: &ManifestFile) -> Result<bytes::Bytes> {
     if file.key_metadata.is_some() {
-        return Err(Error::unsupported("encrypted manifests")
-            .at(&file.manifest_path)
-            .clause("ML-15"));
+        return Err(Error::unsupported("encrypted manifests").at(&file.manifest_path).clause("ML-15"));
     }
     io.read(&file.manifest_path).await
 }
@@ -66,17 +59,11 @@ pub async fn load_manifests(
     for f in files {
         loads.push(load_manifest(io, f, metadata).boxed());
     }
-    futures::stream::iter(loads)
-        .buffered(CONCURRENCY)
-        .try_collect()
-        .await
+    futures::stream::iter(loads).buffered(CONCURRENCY).try_collect().await
 }
 
 /// Live entries of a snapshot: data files, then delete files, each in manifest order.
-pub async fn live_entries(
-    table: &Table,
-    snapshot_id: i64,
-) -> Result<(Vec<ManifestEntry>, Vec<ManifestEntry>)> {
+pub async fn live_entries(table: &Table, snapshot_id: i64) -> Result<(Vec<ManifestEntry>, Vec<ManifestEntry>)> {
     let metadata = table.metadata();
     let snapshot = metadata
         .snapshot_by_id(snapshot_id)
@@ -89,11 +76,7 @@ pub async fn live_entries(
     let loaded = load_manifests(table.io(), &manifests, metadata).await?;
     let (mut data, mut deletes) = (Vec::new(), Vec::new());
     for (m, entries) in manifests.iter().zip(loaded) {
-        let to = if m.content == ManifestContentType::Data {
-            &mut data
-        } else {
-            &mut deletes
-        };
+        let to = if m.content == ManifestContentType::Data { &mut data } else { &mut deletes };
         to.extend(entries.into_iter().filter(ManifestEntry::is_live));
     }
     Ok((data, deletes))

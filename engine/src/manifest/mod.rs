@@ -133,20 +133,12 @@ impl DataFile {
 
     /// Identity.
     pub fn key(&self) -> FileKey {
-        FileKey {
-            path: self.path.clone(),
-            offset: self.content_offset,
-            size: self.content_size,
-        }
+        FileKey { path: self.path.clone(), offset: self.content_offset, size: self.content_size }
     }
 
     /// Bytes that a summary counts: a deletion vector's blob, else the file (SUMMARY-41).
     pub fn summary_size(&self) -> i64 {
-        if self.is_dv() {
-            self.content_size.unwrap_or(self.file_size)
-        } else {
-            self.file_size
-        }
+        if self.is_dv() { self.content_size.unwrap_or(self.file_size) } else { self.file_size }
     }
 }
 

@@ -3,9 +3,7 @@
 
 use std::sync::Arc;
 
-use iceberg::spec::{
-    Literal, ManifestContentType, ManifestFile, PrimitiveType, Struct, StructType,
-};
+use iceberg::spec::{Literal, ManifestContentType, ManifestFile, PrimitiveType, Struct, StructType};
 
 use super::avro::{Decoder, Node, Schema};
 use super::container::Container;
@@ -88,12 +86,7 @@ const DATA_FILE: &[(i32, &str, Slot)] = &[
 /// A compiled record: for each field in writing order its slot and schema node.
 type Program = Vec<(Slot, usize)>;
 
-fn compile(
-    schema: &Schema,
-    node: usize,
-    table: &[(i32, &str, Slot)],
-    columns: Columns,
-) -> Result<Program> {
+fn compile(schema: &Schema, node: usize, table: &[(i32, &str, Slot)], columns: Columns) -> Result<Program> {
     let Node::Record(fields) = &schema.nodes[node] else {
         return Err(Error::malformed("Avro schema of a manifest must be a record").clause("MAN-1"));
     };
@@ -107,36 +100,16 @@ fn compile(
             let slot = hit.map_or(Slot::Skip, |t| t.2);
             let is_metric = matches!(
                 slot,
-                Slot::ColumnSizes
-                    | Slot::ValueCounts
-                    | Slot::NullCounts
-                    | Slot::NanCounts
-                    | Slot::Lower
-                    | Slot::Upper
+                Slot::ColumnSizes | Slot::ValueCounts | Slot::NullCounts | Slot::NanCounts | Slot::Lower | Slot::Upper
             );
-            (
-                if is_metric && columns == Columns::WithoutMetrics {
-                    Slot::Skip
-                } else {
-                    slot
-                },
-                f.node,
-            )
+            (if is_metric && columns == Columns::WithoutMetrics { Slot::Skip } else { slot }, f.node)
         })
         .collect())
 }
 
-fn record_node(
-    schema: &Schema,
-    program: &Program,
-    slot: Slot,
-    id: &'static str,
-    name: &str,
-) -> Result<usize> {
+fn record_node(schema: &Schema, program: &Program, slot: Slot, id: &'static str, name: &str) -> Result<usize> {
     let node = program.iter().find(|p| p.0 == slot).map(|p| p.1);
-    let node = node.ok_or_else(|| {
-        Error::malformed(format!("manifest schema has no field {name}")).clause(id)
-    })?;
+    let node = node.ok_or_else(|| Error::malformed(format!("manifest schema has no field {name}")).clause(id))?;
     match &schema.nodes[node] {
         Node::Record(_) => Ok(node),
         _ => Err(Error::malformed(format!("manifest field {name} must be a record")).clause(id)),
@@ -154,16 +127,8 @@ fn require(program: &Program, slot: Slot, id: &'static str, name: &str) -> Resul
 ///
 /// `partition` is the struct type of the manifest's spec ([`super::partition_type`]). Errors name the manifest, the
 /// entry and the clause.
-pub fn read_manifest(
-    bytes: &[u8],
-    file: &ManifestFile,
-    partition: &StructType,
-) -> Result<Vec<ManifestEntry>> {
-    let counts = [
-        file.added_files_count,
-        file.existing_files_count,
-        file.deleted_files_count,
-    ];
+pub fn read_manifest(bytes: &[u8], file: &ManifestFile, partition: &StructType) -> Result<Vec<ManifestEntry>> {
+    let counts = [file.added_files_count, file.existing_files_count, file.deleted_files_count];
     let expected: usize = counts.iter().map(|c| c.unwrap_or(0) as usize).sum();
     // the counts come from the list: an upper bound keeps a wrong list from reserving memory
     let mut out = Vec::with_capacity(expected.min(bytes.len() / 8));
@@ -200,10 +165,9 @@ fn read_inner(
             "data" => false,
             "deletes" => true,
             other => {
-                return Err(Error::malformed(format!(
-                    "manifest content {other:?}; allowed: data, deletes"
-                ))
-                .clause("MAN-K6"));
+                return Err(
+                    Error::malformed(format!("manifest content {other:?}; allowed: data, deletes")).clause("MAN-K6")
+                );
             }
         };
         if says_deletes != deletes {
@@ -249,9 +213,7 @@ fn read_inner(
     };
     let mut index = 0usize;
     container.for_each(|schema, d| {
-        let e = reader
-            .read(schema, d)
-            .map_err(|e| e.at(format!("{} entry {index}", file.manifest_path)))?;
+        let e = reader.read(schema, d).map_err(|e| e.at(format!("{} entry {index}", file.manifest_path)))?;
         index += 1;
         each(e)
     })
@@ -260,11 +222,7 @@ fn read_inner(
 /// Field of a partition record: position in the spec (or none), node, expected type.
 type PartitionField = (Option<usize>, usize, Option<PrimitiveType>);
 
-fn compile_partition(
-    schema: &Schema,
-    node: usize,
-    partition: &StructType,
-) -> Result<Vec<PartitionField>> {
+fn compile_partition(schema: &Schema, node: usize, partition: &StructType) -> Result<Vec<PartitionField>> {
     let Node::Record(fields) = &schema.nodes[node] else {
         return Ok(Vec::new());
     };
@@ -301,17 +259,12 @@ fn missing(name: &str, id: &'static str) -> Error {
 }
 
 fn not_negative(v: i64, name: &str, id: &'static str) -> Result<i64> {
-    if v < 0 {
-        Err(Error::malformed(format!("{name} is negative: {v}")).clause(id))
-    } else {
-        Ok(v)
-    }
+    if v < 0 { Err(Error::malformed(format!("{name} is negative: {v}")).clause(id)) } else { Ok(v) }
 }
 
 impl EntryReader<'_> {
     fn read(&mut self, schema: &Schema, d: &mut Decoder<'_>) -> Result<ManifestEntry> {
-        let (mut status, mut snapshot_id, mut sequence, mut file_sequence, mut file) =
-            (None, None, None, None, None);
+        let (mut status, mut snapshot_id, mut sequence, mut file_sequence, mut file) = (None, None, None, None, None);
         for i in 0..self.entry.len() {
             let (slot, node) = self.entry[i];
             match slot {
@@ -328,10 +281,7 @@ impl EntryReader<'_> {
             Some(1) => Status::Added,
             Some(2) => Status::Deleted,
             other => {
-                return Err(
-                    Error::malformed(format!("status {other:?}; allowed: 0, 1, 2"))
-                        .clause("MAN-E1"),
-                );
+                return Err(Error::malformed(format!("status {other:?}; allowed: 0, 1, 2")).clause("MAN-E1"));
             }
         };
         let mut file = file.ok_or_else(|| missing("data_file", "MAN-E5"))?;
@@ -340,10 +290,7 @@ impl EntryReader<'_> {
             Some(v) => Ok(v),
             None if self.v1_sequence => Ok(0),
             None if inherits => Ok(self.file.sequence_number),
-            None => Err(
-                Error::malformed(format!("{name} is null on an entry that is not ADDED"))
-                    .clause("SEQ-4"),
-            ),
+            None => Err(Error::malformed(format!("{name} is null on an entry that is not ADDED")).clause("SEQ-4")),
         };
         let sequence = inherit(sequence, "sequence_number")?;
         // Java tolerates a missing file sequence number on carried-over entries: no rule of reading depends on it
@@ -370,9 +317,7 @@ impl EntryReader<'_> {
             Some(next) if file.first_row_id.is_none() && status != Status::Deleted => {
                 file.first_row_id = Some(next);
                 let after = next.checked_add(file.record_count);
-                self.next_row_id = Some(
-                    after.ok_or_else(|| Error::malformed("row ids overflow").clause("FRID-2"))?,
-                );
+                self.next_row_id = Some(after.ok_or_else(|| Error::malformed("row ids overflow").clause("FRID-2"))?);
             }
             Some(_) => {}
         }
@@ -397,27 +342,17 @@ impl EntryReader<'_> {
                 Slot::FileSize => file_size = schema.opt_long(node, d)?,
                 Slot::ColumnSizes => longs(schema, node, d, &mut metrics, |m| &mut m.column_sizes)?,
                 Slot::ValueCounts => longs(schema, node, d, &mut metrics, |m| &mut m.value_counts)?,
-                Slot::NullCounts => {
-                    longs(schema, node, d, &mut metrics, |m| &mut m.null_value_counts)?
-                }
-                Slot::NanCounts => {
-                    longs(schema, node, d, &mut metrics, |m| &mut m.nan_value_counts)?
-                }
+                Slot::NullCounts => longs(schema, node, d, &mut metrics, |m| &mut m.null_value_counts)?,
+                Slot::NanCounts => longs(schema, node, d, &mut metrics, |m| &mut m.nan_value_counts)?,
                 Slot::Lower => bounds(schema, node, d, &mut metrics, |m| &mut m.lower_bounds)?,
                 Slot::Upper => bounds(schema, node, d, &mut metrics, |m| &mut m.upper_bounds)?,
                 Slot::KeyMetadata => key_metadata = schema.opt_bytes(node, d)?.map(<[u8]>::to_vec),
                 Slot::SplitOffsets => split_offsets = long_list(schema, node, d)?,
                 Slot::EqualityIds => {
                     equality_ids = long_list(schema, node, d)?
-                        .map(|l| {
-                            l.into_iter()
-                                .map(i32::try_from)
-                                .collect::<Result<Vec<_>, _>>()
-                        })
+                        .map(|l| l.into_iter().map(i32::try_from).collect::<Result<Vec<_>, _>>())
                         .transpose()
-                        .map_err(|_| {
-                            Error::malformed("equality id does not fit an int").clause("MAN-D19")
-                        })?;
+                        .map_err(|_| Error::malformed("equality id does not fit an int").clause("MAN-D19"))?;
                 }
                 Slot::SortOrder => sort_order_id = schema.opt_int(node, d)?,
                 Slot::FirstRowId => first_row_id = schema.opt_long(node, d)?,
@@ -449,11 +384,7 @@ impl EntryReader<'_> {
             split_offsets,
             equality_ids,
             sort_order_id,
-            first_row_id: if content == Content::Data {
-                first_row_id
-            } else {
-                None
-            },
+            first_row_id: if content == Content::Data { first_row_id } else { None },
             referenced_data_file: referenced,
             content_offset,
             content_size,
@@ -466,19 +397,13 @@ impl EntryReader<'_> {
             (Some(0) | None, false) => Ok(Content::Data),
             (Some(1), true) => Ok(Content::PositionDeletes),
             (Some(2), true) => Ok(Content::EqualityDeletes),
-            (None, true) => Ok(if has_equality_ids {
-                Content::EqualityDeletes
-            } else {
-                Content::PositionDeletes
-            }),
+            (None, true) => Ok(if has_equality_ids { Content::EqualityDeletes } else { Content::PositionDeletes }),
             (Some(c @ 0..=2), deletes) => Err(Error::malformed(format!(
                 "content {c} in a manifest of {}",
                 if deletes { "deletes" } else { "data files" }
             ))
             .clause("MAN-1")),
-            (Some(c), _) => {
-                Err(Error::malformed(format!("content {c}; allowed: 0, 1, 2")).clause("MAN-D01"))
-            }
+            (Some(c), _) => Err(Error::malformed(format!("content {c}; allowed: 0, 1, 2")).clause("MAN-D01")),
         }
     }
 
@@ -498,10 +423,7 @@ impl EntryReader<'_> {
         let mut values: Vec<Option<Literal>> = vec![None; self.width];
         for (pos, node, want) in &self.partition_fields {
             match pos {
-                Some(pos) => {
-                    values[*pos] =
-                        read_value(schema, *node, want.as_ref(), d)?.map(Literal::Primitive)
-                }
+                Some(pos) => values[*pos] = read_value(schema, *node, want.as_ref(), d)?.map(Literal::Primitive),
                 None => schema.skip(*node, d)?,
             }
         }
@@ -520,12 +442,8 @@ fn check_delete_file(file: &DataFile) -> Result<()> {
         if file.referenced_data_file.is_none() {
             return Err(missing("referenced_data_file of a deletion vector", "DV-6"));
         }
-        let offset = file
-            .content_offset
-            .ok_or_else(|| missing("content_offset of a deletion vector", "DEL-6"))?;
-        let size = file
-            .content_size
-            .ok_or_else(|| missing("content_size_in_bytes of a deletion vector", "DEL-6"))?;
+        let offset = file.content_offset.ok_or_else(|| missing("content_offset of a deletion vector", "DEL-6"))?;
+        let size = file.content_size.ok_or_else(|| missing("content_size_in_bytes of a deletion vector", "DEL-6"))?;
         not_negative(offset, "content_offset", "MAN-D23")?;
         not_negative(size, "content_size_in_bytes", "MAN-D24")?;
     } else if file.content_offset.is_some() || file.content_size.is_some() {
@@ -539,20 +457,12 @@ fn check_delete_file(file: &DataFile) -> Result<()> {
 }
 
 fn parse_format(s: &str) -> Result<FileFormat> {
-    for f in [
-        FileFormat::Parquet,
-        FileFormat::Puffin,
-        FileFormat::Avro,
-        FileFormat::Orc,
-    ] {
+    for f in [FileFormat::Parquet, FileFormat::Puffin, FileFormat::Avro, FileFormat::Orc] {
         if s.eq_ignore_ascii_case(f.as_str()) {
             return Ok(f);
         }
     }
-    Err(Error::malformed(format!(
-        "file_format {s:?}; allowed: avro, orc, parquet, puffin"
-    ))
-    .clause("MAN-D03"))
+    Err(Error::malformed(format!("file_format {s:?}; allowed: avro, orc, parquet, puffin")).clause("MAN-D03"))
 }
 
 fn long_list(schema: &Schema, node: usize, d: &mut Decoder<'_>) -> Result<Option<Vec<i64>>> {
@@ -608,9 +518,6 @@ fn bounds(
 fn pair(schema: &Schema, item: usize) -> Result<(usize, usize)> {
     match &schema.nodes[item] {
         Node::Record(f) if f.len() == 2 && f[0].name == "key" => Ok((f[0].node, f[1].node)),
-        _ => Err(
-            Error::malformed("a metrics map must be an array of records of key and value")
-                .clause("MAN-3"),
-        ),
+        _ => Err(Error::malformed("a metrics map must be an array of records of key and value").clause("MAN-3")),
     }
 }

@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 use std::collections::HashSet;
 
 use iceberg::spec::{
-    ByteBuf, FieldSummary, Literal, ManifestFile, NestedField, PartitionSpec,
-    PrimitiveLiteral as P, PrimitiveType as T, Struct, StructType, TableMetadata, Transform, Type,
+    ByteBuf, FieldSummary, Literal, ManifestFile, NestedField, PartitionSpec, PrimitiveLiteral as P,
+    PrimitiveType as T, Struct, StructType, TableMetadata, Transform, Type,
 };
 use serde_json::{Value, json};
 
@@ -20,19 +20,14 @@ use crate::{Error, Result};
 /// if none has by what its transform says (PART-9).
 pub fn partition_type(metadata: &TableMetadata, spec_id: i32) -> Result<StructType> {
     let spec = metadata.partition_spec_by_id(spec_id).ok_or_else(|| {
-        Error::malformed(format!(
-            "partition spec {spec_id} is not in the table metadata"
-        ))
-        .clause("META-F11")
+        Error::malformed(format!("partition spec {spec_id} is not in the table metadata")).clause("META-F11")
     })?;
     partition_type_of(metadata, spec)
 }
 
 fn partition_type_of(metadata: &TableMetadata, spec: &PartitionSpec) -> Result<StructType> {
     let mut schemas: Vec<_> = metadata.schemas_iter().collect();
-    schemas.sort_by_key(|s| {
-        std::cmp::Reverse((s.schema_id() == metadata.current_schema_id(), s.schema_id()))
-    });
+    schemas.sort_by_key(|s| std::cmp::Reverse((s.schema_id() == metadata.current_schema_id(), s.schema_id())));
     let mut fields = Vec::with_capacity(spec.fields().len());
     for f in spec.fields() {
         let source = schemas.iter().find_map(|s| s.field_by_id(f.source_id));
@@ -53,11 +48,7 @@ pub(crate) fn primitive_types(ty: &StructType) -> Result<Vec<T>> {
         .iter()
         .map(|f| match f.field_type.as_ref() {
             Type::Primitive(p) => Ok(p.clone()),
-            other => Err(Error::malformed(format!(
-                "partition field {:?} has type {other}",
-                f.name
-            ))
-            .clause("PART-1")),
+            other => Err(Error::malformed(format!("partition field {:?} has type {other}", f.name)).clause("PART-1")),
         })
         .collect()
 }
@@ -66,19 +57,13 @@ pub(crate) fn primitive_types(ty: &StructType) -> Result<Vec<T>> {
 fn decimal_bytes(precision: u32) -> usize {
     // smallest n with 2^(8n-1) > 10^precision
     let limit = 10u128.pow(precision.min(38));
-    (1..=16)
-        .find(|n| (1u128 << (8 * n - 1)) > limit)
-        .unwrap_or(16)
+    (1..=16).find(|n| (1u128 << (8 * n - 1)) > limit).unwrap_or(16)
 }
 
 /// Avro type of a partition value; a named type is defined once a file and referred to afterwards.
 pub(crate) fn avro_type(ty: &T, seen: &mut HashSet<String>) -> Value {
     let mut named = |name: String, body: Value| {
-        if seen.insert(name.clone()) {
-            body
-        } else {
-            Value::String(name)
-        }
+        if seen.insert(name.clone()) { body } else { Value::String(name) }
     };
     match ty {
         T::Boolean => json!("boolean"),
@@ -104,17 +89,11 @@ pub(crate) fn avro_type(ty: &T, seen: &mut HashSet<String>) -> Value {
         }
         T::Uuid => {
             let name = "uuid_fixed".to_string();
-            named(
-                name,
-                json!({"type": "fixed", "name": "uuid_fixed", "size": 16, "logicalType": "uuid"}),
-            )
+            named(name, json!({"type": "fixed", "name": "uuid_fixed", "size": 16, "logicalType": "uuid"}))
         }
         T::Fixed(n) => {
             let name = format!("fixed_{n}");
-            named(
-                name.clone(),
-                json!({"type": "fixed", "name": name, "size": n}),
-            )
+            named(name.clone(), json!({"type": "fixed", "name": name, "size": n}))
         }
         T::Decimal { precision, scale } => {
             let name = format!("decimal_{precision}_{scale}");
@@ -135,10 +114,9 @@ pub(crate) fn put_value(out: &mut Vec<u8>, ty: &T, value: &P) -> Result<()> {
     match (ty, value) {
         (T::Boolean, P::Boolean(b)) => out.push(u8::from(*b)),
         (T::Int | T::Date, P::Int(v)) => put_long(out, i64::from(*v)),
-        (
-            T::Long | T::Time | T::Timestamp | T::Timestamptz | T::TimestampNs | T::TimestamptzNs,
-            P::Long(v),
-        ) => put_long(out, *v),
+        (T::Long | T::Time | T::Timestamp | T::Timestamptz | T::TimestampNs | T::TimestamptzNs, P::Long(v)) => {
+            put_long(out, *v)
+        }
         (T::Long, P::Int(v)) => put_long(out, i64::from(*v)),
         (T::Float, P::Float(v)) => out.extend_from_slice(&v.0.to_le_bytes()),
         (T::Double, P::Double(v)) => out.extend_from_slice(&v.0.to_le_bytes()),
@@ -165,10 +143,7 @@ pub(crate) fn put_value(out: &mut Vec<u8>, ty: &T, value: &P) -> Result<()> {
 /// Two's complement, big endian, any length up to 16 bytes.
 fn decimal_from_be(b: &[u8]) -> Result<i128> {
     if b.is_empty() || b.len() > 16 {
-        return Err(
-            Error::malformed(format!("decimal of {} bytes; allowed: 1 to 16", b.len()))
-                .clause("BIN-5"),
-        );
+        return Err(Error::malformed(format!("decimal of {} bytes; allowed: 1 to 16", b.len())).clause("BIN-5"));
     }
     let mut full = [if b[0] & 0x80 != 0 { 0xff } else { 0 }; 16];
     full[16 - b.len()..].copy_from_slice(b);
@@ -176,12 +151,7 @@ fn decimal_from_be(b: &[u8]) -> Result<i128> {
 }
 
 /// Reads a partition value as the writer stored it and brings it to the expected type (promotions, PART-28).
-pub(crate) fn read_value(
-    schema: &Schema,
-    node: usize,
-    want: Option<&T>,
-    d: &mut Decoder<'_>,
-) -> Result<Option<P>> {
+pub(crate) fn read_value(schema: &Schema, node: usize, want: Option<&T>, d: &mut Decoder<'_>) -> Result<Option<P>> {
     let node = schema.resolve(node, d)?;
     let raw = match &schema.nodes[node] {
         Node::Null => return Ok(None),
@@ -202,14 +172,12 @@ pub(crate) fn read_value(
                 Node::Fixed(n) => d.take(n, "a fixed")?,
                 _ => d.bytes()?,
             };
-            let is_decimal =
-                schema.logical(node) == Some("decimal") || matches!(want, Some(T::Decimal { .. }));
+            let is_decimal = schema.logical(node) == Some("decimal") || matches!(want, Some(T::Decimal { .. }));
             if is_decimal {
                 P::Int128(decimal_from_be(b)?)
             } else if schema.logical(node) == Some("uuid") || matches!(want, Some(T::Uuid)) {
                 let b: [u8; 16] = b.try_into().map_err(|_| {
-                    Error::malformed(format!("uuid of {} bytes; 16 are needed", b.len()))
-                        .clause("BIN-7")
+                    Error::malformed(format!("uuid of {} bytes; 16 are needed", b.len())).clause("BIN-7")
                 })?;
                 P::UInt128(u128::from_be_bytes(b))
             } else {
@@ -217,33 +185,21 @@ pub(crate) fn read_value(
             }
         }
         other => {
-            return Err(
-                Error::malformed(format!("partition value of Avro type {other:?}"))
-                    .clause("MAN-D04"),
-            );
+            return Err(Error::malformed(format!("partition value of Avro type {other:?}")).clause("MAN-D04"));
         }
     };
     Ok(Some(match (want, raw) {
-        (
-            Some(
-                T::Long
-                | T::Time
-                | T::Timestamp
-                | T::Timestamptz
-                | T::TimestampNs
-                | T::TimestamptzNs,
-            ),
-            P::Int(v),
-        ) => P::Long(i64::from(v)),
-        (Some(T::Int | T::Date), P::Long(v)) => P::Int(i32::try_from(v).map_err(|_| {
-            Error::malformed(format!("partition value {v} does not fit an int")).clause("MAN-D04")
-        })?),
+        (Some(T::Long | T::Time | T::Timestamp | T::Timestamptz | T::TimestampNs | T::TimestamptzNs), P::Int(v)) => {
+            P::Long(i64::from(v))
+        }
+        (Some(T::Int | T::Date), P::Long(v)) => P::Int(
+            i32::try_from(v)
+                .map_err(|_| Error::malformed(format!("partition value {v} does not fit an int")).clause("MAN-D04"))?,
+        ),
         (Some(T::Double), P::Float(v)) => P::Double(f64::from(v.0).into()),
         (Some(T::Uuid), P::String(s)) => P::UInt128(
             uuid::Uuid::parse_str(&s)
-                .map_err(|e| {
-                    Error::malformed(format!("partition value is no uuid: {e}")).clause("BIN-7")
-                })?
+                .map_err(|e| Error::malformed(format!("partition value is no uuid: {e}")).clause("BIN-7"))?
                 .as_u128(),
         ),
         (_, raw) => raw,
@@ -264,10 +220,7 @@ pub(crate) fn to_bytes(value: &P) -> Vec<u8> {
         P::Int128(v) => {
             let bytes = v.to_be_bytes();
             let sign: u8 = if *v < 0 { 0xff } else { 0 };
-            let redundant = bytes
-                .windows(2)
-                .take_while(|w| w[0] == sign && (w[1] ^ sign) & 0x80 == 0)
-                .count();
+            let redundant = bytes.windows(2).take_while(|w| w[0] == sign && (w[1] ^ sign) & 0x80 == 0).count();
             bytes[redundant..].to_vec()
         }
         P::AboveMax | P::BelowMin => Vec::new(),
@@ -301,12 +254,7 @@ pub(crate) struct Summariser {
 
 impl Summariser {
     pub(crate) fn new(ty: &T) -> Self {
-        Self {
-            float: matches!(ty, T::Float | T::Double),
-            null: false,
-            nan: false,
-            bounds: None,
-        }
+        Self { float: matches!(ty, T::Float | T::Double), null: false, nan: false, bounds: None }
     }
 
     pub(crate) fn update(&mut self, value: Option<&P>) {

@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use bytes::Bytes;
 use iceberg::spec::{
-    FieldSummary, FormatVersion, ManifestContentType, ManifestFile, PartitionSpec, PrimitiveType,
-    StructType,
+    FieldSummary, FormatVersion, ManifestContentType, ManifestFile, PartitionSpec, PrimitiveType, StructType,
 };
 use serde_json::{Value, json};
 
@@ -33,19 +32,14 @@ impl ManifestTarget {
     pub fn new(metadata: &Metadata, spec_id: i32, content: ManifestContentType) -> Result<Self> {
         let version = metadata.format_version();
         if version == FormatVersion::V1 {
-            return Err(Error::unsupported(
-                "manifests are written for format versions 2 and 3, the table has 1",
-            )
-            .clause("META-F01"));
+            return Err(Error::unsupported("manifests are written for format versions 2 and 3, the table has 1")
+                .clause("META-F01"));
         }
-        let spec = metadata.partition_spec_by_id(spec_id).ok_or_else(|| {
-            Error::invalid(format!("the table has no partition spec {spec_id}")).clause("MAN-D04")
-        })?;
+        let spec = metadata
+            .partition_spec_by_id(spec_id)
+            .ok_or_else(|| Error::invalid(format!("the table has no partition spec {spec_id}")).clause("MAN-D04"))?;
         let partition = partition_type(metadata, spec_id)?;
-        let codec = metadata
-            .properties()
-            .get("write.manifest.compression-codec")
-            .map_or("gzip", String::as_str);
+        let codec = metadata.properties().get("write.manifest.compression-codec").map_or("gzip", String::as_str);
         Ok(Self {
             version,
             content,
@@ -67,8 +61,8 @@ fn header(
     let schema = metadata.current_schema();
     // true types, not the surrogates of the model: others read this header (TYPE-*)
     let schema_json = schema_to_json(schema, &metadata.ext)?.to_string();
-    let fields = serde_json::to_string(spec.fields())
-        .map_err(|e| Error::internal(format!("partition spec to JSON: {e}")))?;
+    let fields =
+        serde_json::to_string(spec.fields()).map_err(|e| Error::internal(format!("partition spec to JSON: {e}")))?;
     Ok(vec![
         ("schema", schema_json),
         ("schema-id", schema.schema_id().to_string()),
@@ -136,11 +130,7 @@ fn entry_schema(target: &ManifestTarget) -> Value {
         req("content", json!("int"), 134),
         req("file_path", json!("string"), 100),
         req("file_format", json!("string"), 101),
-        req(
-            "partition",
-            json!({"type": "record", "name": "r102", "fields": partition}),
-            102,
-        ),
+        req("partition", json!({"type": "record", "name": "r102", "fields": partition}), 102),
         req("record_count", json!("long"), 103),
         req("file_size_in_bytes", json!("long"), 104),
         opt("column_sizes", map_of("long", 117), 108),
@@ -190,32 +180,21 @@ pub fn write_manifest(
     let (mut files, mut rows) = ([0u32; 3], [0u64; 3]);
     let mut min_sequence: Option<i64> = None;
     for e in entries {
-        let wrong = |m: String, id| {
-            Error::internal(m)
-                .at(format!("entry {} of {path}", e.file.path))
-                .clause(id)
-        };
+        let wrong = |m: String, id| Error::internal(m).at(format!("entry {} of {path}", e.file.path)).clause(id);
         if e.status != Status::Added && (e.sequence_number.is_none() || e.snapshot_id.is_none()) {
             return Err(wrong(
                 "an entry that is not ADDED must carry its snapshot and sequence number".into(),
                 "MAN-12",
             ));
         }
-        if e.file.spec_id != target.spec_id || e.file.partition.fields().len() != target.types.len()
-        {
+        if e.file.spec_id != target.spec_id || e.file.partition.fields().len() != target.types.len() {
             return Err(wrong(
-                format!(
-                    "file of spec {} in a manifest of spec {}",
-                    e.file.spec_id, target.spec_id
-                ),
+                format!("file of spec {} in a manifest of spec {}", e.file.spec_id, target.spec_id),
                 "MAN-1",
             ));
         }
         if (e.file.content == Content::Data) != (target.content == ManifestContentType::Data) {
-            return Err(wrong(
-                "data and delete files do not share a manifest".into(),
-                "MAN-1",
-            ));
+            return Err(wrong("data and delete files do not share a manifest".into(), "MAN-1"));
         }
         put_entry(&mut w.buf, target, e).map_err(|err| err.at(&e.file.path))?;
         w.end_record()?;
@@ -292,23 +271,11 @@ fn put_file(out: &mut Vec<u8>, target: &ManifestTarget, f: &DataFile) -> Result<
     put_bounds(out, m.map(|m| &m.lower_bounds));
     put_bounds(out, m.map(|m| &m.upper_bounds));
     put_opt(out, f.key_metadata.as_deref(), put_bytes);
-    put_opt(out, f.split_offsets.as_deref(), |out, l| {
-        put_list(out, l.iter().copied())
-    });
-    put_opt(out, f.equality_ids.as_deref(), |out, l| {
-        put_list(out, l.iter().map(|i| i64::from(*i)))
-    });
+    put_opt(out, f.split_offsets.as_deref(), |out, l| put_list(out, l.iter().copied()));
+    put_opt(out, f.equality_ids.as_deref(), |out, l| put_list(out, l.iter().map(|i| i64::from(*i))));
     put_opt(out, f.sort_order_id.map(i64::from), put_long);
     if v3 {
-        put_opt(
-            out,
-            if f.content == Content::Data {
-                f.first_row_id
-            } else {
-                None
-            },
-            put_long,
-        );
+        put_opt(out, if f.content == Content::Data { f.first_row_id } else { None }, put_long);
     }
     put_opt(out, f.referenced_data_file.as_deref(), put_str);
     if v3 {

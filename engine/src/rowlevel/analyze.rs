@@ -1,8 +1,8 @@
 //! What a statement's filter says about whole files.
 
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::logical_expr::{Expr as DfExpr, LogicalPlan};
 use datafusion::logical_expr::utils::split_conjunction;
+use datafusion::logical_expr::{Expr as DfExpr, LogicalPlan};
 use datafusion::sql::sqlparser::ast::Expr;
 
 use super::template;

@@ -58,10 +58,8 @@ pub async fn rewrite(
     let logical = template::plan(&cx, statement)?;
     let logical = values::cast_to_target(logical, super::rows::HEAD, target, target.lineage())?;
     let streams = run(&cx, logical).await?;
-    let streams = streams
-        .into_iter()
-        .map(|s| SplitStream::wrap(s, sink.clone(), checker.clone()))
-        .collect::<Result<Vec<_>>>()?;
+    let streams =
+        streams.into_iter().map(|s| SplitStream::wrap(s, sink.clone(), checker.clone())).collect::<Result<Vec<_>>>()?;
     let options = WriteOptions { lineage: target.lineage(), ..Default::default() };
     written.added = write_data_files(&target.table, streams, &options).await?;
     written.replaced = touched.iter().map(|t| t.entry.file.clone()).collect();

@@ -10,9 +10,7 @@ use datafusion::logical_expr::{Expr as DfExpr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{
-    ExecutionPlan, ExecutionPlanProperties, collect, execute_stream_partitioned,
-};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, collect, execute_stream_partitioned};
 use datafusion::prelude::SessionContext;
 
 use super::finish;
@@ -72,12 +70,7 @@ pub async fn insert(
 }
 
 /// Brings the query's columns into the table's order, with defaults for the ones that are not given.
-fn arrange(
-    cx: &Cx<'_>,
-    logical: LogicalPlan,
-    columns: &[String],
-    target: &Target,
-) -> Result<LogicalPlan> {
+fn arrange(cx: &Cx<'_>, logical: LogicalPlan, columns: &[String], target: &Target) -> Result<LogicalPlan> {
     let given = logical.schema().columns();
     if given.len() != columns.len() {
         return Err(Error::invalid(format!("INSERT names {} columns but gives {}", columns.len(), given.len()))
@@ -117,11 +110,7 @@ fn default_expr(cx: &Cx<'_>, sql: &str) -> Result<DfExpr> {
 const LITERAL_ROWS: &str = "__floe_rows";
 
 /// One relation of literal rows that were planned apart, each cast to the target's columns.
-pub async fn literal_rows(
-    planner: &dyn QueryPlanner,
-    target: &Target,
-    rows: Vec<LogicalPlan>,
-) -> Result<LogicalPlan> {
+pub async fn literal_rows(planner: &dyn QueryPlanner, target: &Target, rows: Vec<LogicalPlan>) -> Result<LogicalPlan> {
     let ctx = planner.context();
     let mut batches = Vec::with_capacity(rows.len());
     for row in rows {

@@ -105,7 +105,15 @@ pub async fn merge(planner: &dyn QueryPlanner, target: &Target, m: &MergeStateme
             if files.is_empty() && m.not_matched.is_empty() {
                 let statement = fill(&format!("SELECT {} FROM {}", rows.select, from("LEFT")), &exprs, &sources)?;
                 return cow::rewrite(
-                    planner, target, "merge", &planned, files, statement, PositionSink::new(false), checker, pruner,
+                    planner,
+                    target,
+                    "merge",
+                    &planned,
+                    files,
+                    statement,
+                    PositionSink::new(false),
+                    checker,
+                    pruner,
                 )
                 .await;
             }
@@ -119,8 +127,18 @@ pub async fn merge(planner: &dyn QueryPlanner, target: &Target, m: &MergeStateme
             } else {
                 files
             };
-            cow::rewrite(planner, target, "merge", &planned, files, statement, PositionSink::new(false), checker, pruner)
-                .await
+            cow::rewrite(
+                planner,
+                target,
+                "merge",
+                &planned,
+                files,
+                statement,
+                PositionSink::new(false),
+                checker,
+                pruner,
+            )
+            .await
         }
     }
 }
@@ -170,10 +188,7 @@ fn check(m: &MergeStatement, target: &Target) -> Result<()> {
     if m.matched.iter().any(|c| matches!(c.action, MergeAction::Insert(..) | MergeAction::InsertAll)) {
         return bad("a MATCHED clause updates or deletes");
     }
-    if m.not_matched_by_source
-        .iter()
-        .any(|c| !matches!(c.action, MergeAction::Update(_) | MergeAction::Delete))
-    {
+    if m.not_matched_by_source.iter().any(|c| !matches!(c.action, MergeAction::Update(_) | MergeAction::Delete)) {
         return bad("a NOT MATCHED BY SOURCE clause updates or deletes");
     }
     Ok(())
@@ -225,9 +240,7 @@ impl Rows {
                 };
                 let (code, new) = match &c.action {
                     MergeAction::Delete => (op::DELETE, None),
-                    MergeAction::Update(a) => {
-                        (op::UPDATE, Some(values::assigned_columns(target, a, exprs, current)?))
-                    }
+                    MergeAction::Update(a) => (op::UPDATE, Some(values::assigned_columns(target, a, exprs, current)?)),
                     MergeAction::UpdateAll => (op::UPDATE, Some(by_name(target, m, source_columns)?)),
                     MergeAction::InsertAll => (op::INSERT, Some(by_name(target, m, source_columns)?)),
                     MergeAction::Insert(cols, vals) => (op::INSERT, Some(inserted(target, cols, vals, exprs)?)),
@@ -244,14 +257,12 @@ impl Rows {
             }
         }
         let rest = match mode {
-            Mode::CopyOnWrite => vec![
-                (format!("{has_target} AND {has_source}"), op::MATCHED_KEEP),
-                (has_target.clone(), op::KEEP),
-            ],
+            Mode::CopyOnWrite => {
+                vec![(format!("{has_target} AND {has_source}"), op::MATCHED_KEEP), (has_target.clone(), op::KEEP)]
+            }
             Mode::MergeOnRead => vec![(format!("{has_target} AND {has_source}"), op::MATCHED_SKIP)],
         };
-        let whens: String =
-            ops.iter().chain(&rest).map(|(w, code)| format!(" WHEN {w} THEN {code}")).collect();
+        let whens: String = ops.iter().chain(&rest).map(|(w, code)| format!(" WHEN {w} THEN {code}")).collect();
         let op_sql = format!("CASE{whens} END");
         let column_sql: Vec<String> = columns
             .iter()
@@ -277,7 +288,8 @@ impl Rows {
         } else {
             String::new()
         };
-        let select = format!("{t}._file, {t}._pos, {op_sql} AS __floe_op, {}{lineage}", values::select_list(&column_sql));
+        let select =
+            format!("{t}._file, {t}._pos, {op_sql} AS __floe_op, {}{lineage}", values::select_list(&column_sql));
         Ok(Rows { select, op: op_sql })
     }
 }

@@ -28,8 +28,8 @@ use datafusion::sql::sqlparser::ast::{Expr, Query};
 
 pub use delete::{delete, truncate};
 pub use insert::{InsertMode, insert, literal_rows};
-pub(crate) use mor::write_deletes;
 pub use merge::{MergeAction, MergeClause, MergeStatement, merge};
+pub(crate) use mor::write_deletes;
 pub use mor::write_vectors;
 pub use update::{Assignment, update};
 pub use values::default_sql;
@@ -92,10 +92,10 @@ impl Target {
         match self.command_property(command, "mode", "copy-on-write").as_str() {
             "copy-on-write" => Ok(Mode::CopyOnWrite),
             "merge-on-read" => Ok(Mode::MergeOnRead),
-            other => Err(Error::invalid(format!(
-                "write.{command}.mode is {other:?}; allowed: copy-on-write, merge-on-read"
-            ))
-            .at(self.table.ident())),
+            other => {
+                Err(Error::invalid(format!("write.{command}.mode is {other:?}; allowed: copy-on-write, merge-on-read"))
+                    .at(self.table.ident()))
+            }
         }
     }
 

@@ -44,10 +44,8 @@ pub async fn apply(
 ) -> Result<Outcome> {
     let logical = values::cast_to_target(logical, super::rows::HEAD, target, target.lineage())?;
     let streams = run(cx, logical).await?;
-    let streams = streams
-        .into_iter()
-        .map(|s| SplitStream::wrap(s, sink.clone(), checker.clone()))
-        .collect::<Result<Vec<_>>>()?;
+    let streams =
+        streams.into_iter().map(|s| SplitStream::wrap(s, sink.clone(), checker.clone())).collect::<Result<Vec<_>>>()?;
     let options = WriteOptions { lineage: target.lineage(), ..Default::default() };
     let data = write_data_files(&target.table, streams, &options).await?;
     let deletes = match write_deletes(target, planned, sink.take()).await {
@@ -90,11 +88,7 @@ pub async fn write_deletes(target: &Target, planned: &Planned, positions: Positi
 
 /// Merges with what was deleted before, writes all vectors into one Puffin file, and retires old vectors and the
 /// position-delete files whose scope is just that data file (DV-2, DV-3, DV-14).
-async fn write_dvs(
-    target: &Target,
-    planned: &Planned,
-    touched: Vec<(FileTask, DeletionVector)>,
-) -> Result<RowDeletes> {
+async fn write_dvs(target: &Target, planned: &Planned, touched: Vec<(FileTask, DeletionVector)>) -> Result<RowDeletes> {
     let loader = DeleteLoader::new(target.table.io().clone(), target.table.metadata().clone());
     let merged: Vec<(FileTask, DeletionVector)> = stream::iter(touched)
         .map(|(task, new)| {
@@ -132,12 +126,7 @@ pub async fn write_vectors(table: &Table, vectors: &[(DataFile, DeletionVector)]
         return Ok(Vec::new());
     }
     let mut puffin = PuffinWriter::new();
-    let path = format!(
-        "{}/00000-{}-{}-00001-deletes.puffin",
-        table.data_location(),
-        vectors.len(),
-        Uuid::new_v4()
-    );
+    let path = format!("{}/00000-{}-{}-00001-deletes.puffin", table.data_location(), vectors.len(), Uuid::new_v4());
     let mut blobs = Vec::with_capacity(vectors.len());
     for (data, dv) in vectors {
         blobs.push(puffin.add_dv(dv, &data.path)?);

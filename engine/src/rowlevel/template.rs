@@ -3,9 +3,7 @@
 use std::ops::ControlFlow;
 
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::sql::sqlparser::ast::{
-    Expr, ObjectNamePart, Statement, TableFactor, Value, VisitMut, VisitorMut,
-};
+use datafusion::sql::sqlparser::ast::{Expr, ObjectNamePart, Statement, TableFactor, Value, VisitMut, VisitorMut};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
@@ -14,8 +12,8 @@ use crate::{Error, Result};
 
 /// Parses `sql`, then puts `exprs[n-1]` for each `$n` and `sources[name]` for each table of that name.
 pub fn fill(sql: &str, exprs: &[Expr], sources: &[(&str, TableFactor)]) -> Result<Statement> {
-    let mut statements = Parser::parse_sql(&GenericDialect {}, sql)
-        .map_err(|e| Error::internal(format!("template {sql:?}: {e}")))?;
+    let mut statements =
+        Parser::parse_sql(&GenericDialect {}, sql).map_err(|e| Error::internal(format!("template {sql:?}: {e}")))?;
     let mut statement = statements.pop().ok_or_else(|| Error::internal("empty template"))?;
     let mut filler = Filler { exprs, sources };
     if let ControlFlow::Break(e) = VisitMut::visit(&mut statement, &mut filler) {

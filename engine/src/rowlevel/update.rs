@@ -37,7 +37,11 @@ pub async fn update(
     match mode {
         Mode::MergeOnRead => {
             let columns = values::select_list(&values::assigned_columns(target, assignments, &mut exprs, current)?);
-            let lineage = if target.lineage() { format!(", {alias}._row_id, CAST(NULL AS BIGINT) AS __floe_seq") } else { String::new() };
+            let lineage = if target.lineage() {
+                format!(", {alias}._row_id, CAST(NULL AS BIGINT) AS __floe_seq")
+            } else {
+                String::new()
+            };
             let sql = format!(
                 "SELECT {alias}._file, {alias}._pos, {} AS __floe_op, {columns}{lineage} FROM {TARGET} AS {alias} WHERE $1",
                 op::UPDATE
@@ -63,7 +67,8 @@ pub async fn update(
                 values::select_list(&columns)
             );
             let statement = fill(&sql, &exprs, &[])?;
-            cow::rewrite(planner, target, "update", &planned, files, statement, PositionSink::new(false), None, pruner).await
+            cow::rewrite(planner, target, "update", &planned, files, statement, PositionSink::new(false), None, pruner)
+                .await
         }
     }
 }

@@ -173,8 +173,10 @@ pub fn cast_to_target(plan: LogicalPlan, head: usize, target: &Target, lineage: 
         let e = DfExpr::Column(c.clone());
         let from = e.get_type(plan.schema().as_ref())?;
         if !assignable(&from, ty) {
-            return Err(Error::invalid(format!("a value of type {from} can't be written to column {name} of type {ty}"))
-                .at(target.table.ident()));
+            return Err(Error::invalid(format!(
+                "a value of type {from} can't be written to column {name} of type {ty}"
+            ))
+            .at(target.table.ident()));
         }
         let e = match (&from, ty) {
             (from, ty) if from == ty => e,

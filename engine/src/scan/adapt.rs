@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, OnceLock};
 
-use arrow::array::{Array, ArrayRef, AsArray, ListArray, MapArray, RecordBatch, RecordBatchOptions, StructArray, new_null_array};
+use arrow::array::{
+    Array, ArrayRef, AsArray, ListArray, MapArray, RecordBatch, RecordBatchOptions, StructArray, new_null_array,
+};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Field, FieldRef, SchemaRef};
 use iceberg::spec::{ListType, Literal, MapType, NameMapping, NestedFieldRef, Schema, StructType, Transform, Type};
@@ -72,7 +74,8 @@ impl BatchAdapter {
         let mut names = Vec::new();
         let mut columns = Vec::new();
         for (i, (want, arrow)) in schema.as_struct().fields().iter().zip(expected.fields()).enumerate() {
-            let position = metadata.current_schema().as_struct().fields().iter().position(|f| f.id == want.id).unwrap_or(i);
+            let position =
+                metadata.current_schema().as_struct().fields().iter().position(|f| f.id == want.id).unwrap_or(i);
             match finder.find(file.fields(), want, &[], position) {
                 Some(at) => {
                     let convert = finder.convert(file.field(at), want, arrow)?;
@@ -127,14 +130,22 @@ impl<'a> Finder<'a> {
         let mapping = metadata.properties().get("schema.name-mapping.default");
         let by_name = match (has_ids, mapping) {
             (false, Some(json)) => Some(serde_json::from_str(json).map_err(|e| {
-                Error::malformed(format!("schema.name-mapping.default is no name mapping: {e}")).at(place).clause("PROJ-10")
+                Error::malformed(format!("schema.name-mapping.default is no name mapping: {e}"))
+                    .at(place)
+                    .clause("PROJ-10")
             })?),
             _ => None,
         };
         Ok(Self { ext: &metadata.ext, by_position: !has_ids && by_name.is_none(), by_name, place })
     }
 
-    fn find(&self, fields: &arrow::datatypes::Fields, want: &NestedFieldRef, path: &[&str], position: usize) -> Option<usize> {
+    fn find(
+        &self,
+        fields: &arrow::datatypes::Fields,
+        want: &NestedFieldRef,
+        path: &[&str],
+        position: usize,
+    ) -> Option<usize> {
         if let Some(mapping) = &self.by_name {
             let names = mapped_names(mapping, want.id, path);
             return fields.iter().position(|f| names.iter().any(|n| n == f.name()));
@@ -164,7 +175,9 @@ impl<'a> Finder<'a> {
                 if let DataType::Struct(fs) = file.data_type()
                     && fs.iter().any(|f| f.name() == "typed_value")
                 {
-                    return Err(Error::unsupported(format!("column {} holds a shredded variant", want.name)).at(self.place));
+                    return Err(
+                        Error::unsupported(format!("column {} holds a shredded variant", want.name)).at(self.place)
+                    );
                 }
                 return Ok(self.leaf(file.data_type(), arrow.data_type()));
             }
@@ -243,7 +256,9 @@ impl<'a> Finder<'a> {
             (D::Decimal32(p, s) | D::Decimal64(p, s) | D::Decimal128(p, s), D::Decimal128(q, t)) => s == t && q >= p,
             (D::Date32, D::Timestamp(_, None)) => true,
             // another unit of the same instants; the zone's name does not matter, its presence does
-            (D::Timestamp(_, a), D::Timestamp(_, b)) => a.is_some() == b.is_some() || matches!(from, D::Timestamp(arrow::datatypes::TimeUnit::Nanosecond, None)),
+            (D::Timestamp(_, a), D::Timestamp(_, b)) => {
+                a.is_some() == b.is_some() || matches!(from, D::Timestamp(arrow::datatypes::TimeUnit::Nanosecond, None))
+            }
             (D::Time32(_) | D::Time64(_), D::Time64(_)) => true,
             // some writers leave out the string annotation
             (a, b) if string(b) => string(a) || binary(a),
@@ -282,7 +297,11 @@ fn mapped_names(mapping: &NameMapping, id: i32, _path: &[&str]) -> Vec<String> {
 
 /// A column that is missing from the file takes its value from an identity partition field (PROJ-*). Outer `None`: there is no
 /// such field.
-fn identity_value<'a>(want: &NestedFieldRef, metadata: &Metadata, entry: &'a ManifestEntry) -> Option<Option<&'a Literal>> {
+fn identity_value<'a>(
+    want: &NestedFieldRef,
+    metadata: &Metadata,
+    entry: &'a ManifestEntry,
+) -> Option<Option<&'a Literal>> {
     let spec = metadata.partition_spec_by_id(entry.file.spec_id)?;
     let i = spec.fields().iter().position(|f| f.source_id == want.id && f.transform == Transform::Identity)?;
     entry.file.partition.fields().get(i).map(Option::as_ref)

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, FieldRef, Fields};
 use iceberg::spec::{PartitionSpec, Type};
 
-use crate::{Error, Result};
 use crate::table::Metadata;
 use crate::types::arrow_type;
+use crate::{Error, Result};
 
 /// A metadata column of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -122,6 +122,8 @@ fn partition_fields(metadata: &Metadata) -> Result<Fields> {
 pub(crate) fn primitive_arrow(ty: &Type) -> Result<DataType> {
     match ty {
         Type::Primitive(p) => Ok(arrow_type(p)),
-        other => Err(Error::malformed(format!("partition field of type {other}; primitives are allowed")).clause("PART-3")),
+        other => {
+            Err(Error::malformed(format!("partition field of type {other}; primitives are allowed")).clause("PART-3"))
+        }
     }
 }

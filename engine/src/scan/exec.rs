@@ -84,10 +84,7 @@ impl ExecutionPlan for IcebergScanExec {
         vec![]
     }
 
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> DfResult<Arc<dyn ExecutionPlan>> {
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> DfResult<Arc<dyn ExecutionPlan>> {
         if children.is_empty() { Ok(self) } else { Err(DataFusionError::Internal("a scan has no children".into())) }
     }
 

@@ -157,7 +157,11 @@ fn meta_column(c: MetaColumn, n: usize, rows: &Rows<'_>, k: &Constants) -> Resul
                 match rows.row_id {
                     None => Arc::new(pos.unary::<_, arrow::datatypes::Int64Type>(|p| first + p)),
                     Some(stored) => Arc::new(
-                        stored.iter().zip(pos.values()).map(|(s, p)| Some(s.unwrap_or(first + p))).collect::<Int64Array>(),
+                        stored
+                            .iter()
+                            .zip(pos.values())
+                            .map(|(s, p)| Some(s.unwrap_or(first + p)))
+                            .collect::<Int64Array>(),
                     ),
                 }
             }

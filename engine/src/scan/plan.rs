@@ -34,10 +34,9 @@ pub struct Planned {
 
 /// The snapshot of an id, or an error that names it.
 pub fn snapshot(metadata: &Metadata, id: i64) -> Result<SnapshotRef> {
-    metadata
-        .snapshot_by_id(id)
-        .cloned()
-        .ok_or_else(|| Error::not_found(format!("snapshot {id} is not in the table's metadata (expired or never there)")))
+    metadata.snapshot_by_id(id).cloned().ok_or_else(|| {
+        Error::not_found(format!("snapshot {id} is not in the table's metadata (expired or never there)"))
+    })
 }
 
 /// Plans a scan of a snapshot; `None` = a table without snapshots.

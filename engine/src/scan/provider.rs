@@ -41,7 +41,11 @@ pub struct IcebergTableProvider {
 
 impl IcebergTableProvider {
     /// The table at a snapshot, with that snapshot's schema; `None` = the current snapshot with the current schema.
-    pub fn try_new(table: Table, snapshot_id: Option<i64>, with_metadata_columns: bool) -> Result<Arc<dyn TableProvider>> {
+    pub fn try_new(
+        table: Table,
+        snapshot_id: Option<i64>,
+        with_metadata_columns: bool,
+    ) -> Result<Arc<dyn TableProvider>> {
         let schema = match snapshot_id {
             Some(id) => plan::snapshot(table.metadata(), id)
                 .map_err(|e| e.at(table.ident()))?
@@ -91,9 +95,8 @@ impl IcebergTableProvider {
         table_indices.dedup();
         let fields = table_indices.iter().map(|i| self.schema.as_struct().fields()[*i].clone());
         let schema = Arc::new(Schema::builder().with_schema_id(self.schema.schema_id()).with_fields(fields).build()?);
-        let table_arrow = Arc::new(ArrowSchema::new(
-            table_indices.iter().map(|i| self.arrow.field(*i).clone()).collect::<Vec<_>>(),
-        ));
+        let table_arrow =
+            Arc::new(ArrowSchema::new(table_indices.iter().map(|i| self.arrow.field(*i).clone()).collect::<Vec<_>>()));
         let columns = indices
             .iter()
             .map(|i| match table_indices.binary_search(i) {
@@ -123,9 +126,8 @@ impl IcebergTableProvider {
         if !spared || columns.is_empty() || output.wants(MetaColumn::Deleted) {
             return Ok(None);
         }
-        let indices: Vec<usize> = (0..self.table_columns)
-            .filter(|i| columns.contains(self.arrow.field(*i).name()))
-            .collect();
+        let indices: Vec<usize> =
+            (0..self.table_columns).filter(|i| columns.contains(self.arrow.field(*i).name())).collect();
         let input = self.output(Some(&indices))?;
         let df_schema = DFSchema::try_from(input.arrow.as_ref().clone())?;
         let unqualified = unqualify(expr)?;
@@ -149,7 +151,8 @@ fn unqualify(expr: Expr) -> Result<Expr> {
 fn has_volatile_or_subquery(e: &Expr) -> bool {
     let mut found = e.is_volatile();
     let _ = e.apply(|e| {
-        if matches!(e, Expr::ScalarSubquery(_) | Expr::InSubquery(_) | Expr::Exists(_) | Expr::OuterReferenceColumn(..)) {
+        if matches!(e, Expr::ScalarSubquery(_) | Expr::InSubquery(_) | Expr::Exists(_) | Expr::OuterReferenceColumn(..))
+        {
             found = true;
             return Ok(TreeNodeRecursion::Stop);
         }
@@ -191,9 +194,8 @@ impl TableProvider for IcebergTableProvider {
         if let Some(only) = &self.only_files {
             planned.tasks.retain(|t| only.contains(&normalize(&t.entry.file.path)));
         }
-        let exact_rows = (filters.is_empty() && !output.wants(MetaColumn::Deleted))
-            .then(|| exact_rows(&planned.tasks))
-            .flatten();
+        let exact_rows =
+            (filters.is_empty() && !output.wants(MetaColumn::Deleted)).then(|| exact_rows(&planned.tasks)).flatten();
         let late = self.late_filter(state, &output, filters)?;
         let parallelism = state.config().target_partitions();
         let groups = split::group(planned.tasks, &self.table, parallelism);
@@ -222,4 +224,3 @@ fn exact_rows(tasks: &[FileTask]) -> Option<usize> {
     }
     usize::try_from(total).ok()
 }
-

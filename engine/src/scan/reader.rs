@@ -75,10 +75,8 @@ async fn read_inner(cx: Arc<ScanContext>, split: &Split) -> Result<BoxStream<'st
     if file.key_metadata.is_some() {
         return Err(Error::unsupported("encrypted data files can't be read"));
     }
-    let (positions, equality) = futures::try_join!(
-        cx.deletes.positions(file, &split.task.deletes),
-        cx.deletes.equality(&split.task.deletes)
-    )?;
+    let (positions, equality) =
+        futures::try_join!(cx.deletes.positions(file, &split.task.deletes), cx.deletes.equality(&split.task.deletes))?;
 
     let (store, _, path) = cx.io.resolve(&file.path)?;
     let size = u64::try_from(file.file_size).map_err(|_| Error::malformed("negative file_size_in_bytes"))?;
@@ -91,7 +89,9 @@ async fn read_inner(cx: Arc<ScanContext>, split: &Split) -> Result<BoxStream<'st
 
     // late filtering moves rows, so positions must come from the reader
     let late = match &cx.late {
-        Some(l) => Some((l, BatchAdapter::try_new(&file_schema, &l.input.schema, &l.input.table_arrow, &cx.metadata, entry)?)),
+        Some(l) => {
+            Some((l, BatchAdapter::try_new(&file_schema, &l.input.schema, &l.input.table_arrow, &cx.metadata, entry)?))
+        }
         None => None,
     };
     let mut options = ArrowReaderOptions::new().with_skip_arrow_metadata(true).with_schema(file_schema.clone());
@@ -157,7 +157,8 @@ async fn read_inner(cx: Arc<ScanContext>, split: &Split) -> Result<BoxStream<'st
 fn check_row_count(metadata: &ArrowReaderMetadata, record_count: i64) -> Result<()> {
     let rows = metadata.metadata().file_metadata().num_rows();
     if rows != record_count {
-        return Err(Error::malformed(format!("file has {rows} rows but its manifest entry says {record_count}")).clause("MAN-30"));
+        return Err(Error::malformed(format!("file has {rows} rows but its manifest entry says {record_count}"))
+            .clause("MAN-30"));
     }
     Ok(())
 }
@@ -289,8 +290,12 @@ impl FileReader {
             }
             let Some(i) = root_of(batch.schema_ref(), id) else { return Ok(None) };
             batch.column(i).as_primitive_opt::<Int64Type>().cloned().map(Some).ok_or_else(|| {
-                Error::malformed(format!("column {} has type {}; long is required", wanted.name(), batch.column(i).data_type()))
-                    .clause("LINEAGE-18")
+                Error::malformed(format!(
+                    "column {} has type {}; long is required",
+                    wanted.name(),
+                    batch.column(i).data_type()
+                ))
+                .clause("LINEAGE-18")
             })
         };
         let row_id = stored(MetaColumn::RowId, ROW_ID_FIELD_ID)?;

@@ -53,9 +53,9 @@ pub fn select(
 /// Where a row group starts, as `split_offsets` counts it.
 fn offset(rg: &RowGroupMetaData) -> i64 {
     rg.file_offset().filter(|o| *o > 0).unwrap_or_else(|| {
-        rg.columns()
-            .first()
-            .map_or(0, |c| c.dictionary_page_offset().filter(|d| *d > 0).map_or(c.data_page_offset(), |d| d.min(c.data_page_offset())))
+        rg.columns().first().map_or(0, |c| {
+            c.dictionary_page_offset().filter(|d| *d > 0).map_or(c.data_page_offset(), |d| d.min(c.data_page_offset()))
+        })
     })
 }
 
@@ -114,8 +114,12 @@ fn plain_order(column: &parquet::schema::types::ColumnDescriptor, stats: &Statis
         Some(L::String | L::Date) | None => !matches!(
             (column.physical_type(), column.converted_type()),
             (Physical::INT96, _)
-                | (_, parquet::basic::ConvertedType::DECIMAL | parquet::basic::ConvertedType::TIMESTAMP_MILLIS
-                    | parquet::basic::ConvertedType::TIME_MILLIS)
+                | (
+                    _,
+                    parquet::basic::ConvertedType::DECIMAL
+                        | parquet::basic::ConvertedType::TIMESTAMP_MILLIS
+                        | parquet::basic::ConvertedType::TIME_MILLIS
+                )
         ),
         Some(L::Integer { is_signed, .. }) => *is_signed,
         Some(L::Timestamp { unit, .. } | L::Time { unit, .. }) => *unit == TimeUnit::MICROS,

@@ -14,17 +14,9 @@ pub enum Statement {
     /// `EXPLAIN query`.
     Explain(Box<ast::Query>),
     /// `CREATE NAMESPACE|DATABASE|SCHEMA`.
-    CreateNamespace {
-        name: Name,
-        if_not_exists: bool,
-        properties: Vec<(String, String)>,
-    },
+    CreateNamespace { name: Name, if_not_exists: bool, properties: Vec<(String, String)> },
     /// `DROP NAMESPACE|DATABASE|SCHEMA`.
-    DropNamespace {
-        name: Name,
-        if_exists: bool,
-        cascade: bool,
-    },
+    DropNamespace { name: Name, if_exists: bool, cascade: bool },
     /// `SHOW NAMESPACES|DATABASES|SCHEMAS [IN parent]`.
     ShowNamespaces { parent: Option<Name> },
     /// `SHOW TABLES [IN namespace]`.
@@ -42,11 +34,7 @@ pub enum Statement {
     /// `CREATE [OR REPLACE] TABLE`, `REPLACE TABLE`.
     CreateTable(Box<CreateTable>),
     /// `DROP TABLE`.
-    DropTable {
-        table: Name,
-        if_exists: bool,
-        purge: bool,
-    },
+    DropTable { table: Name, if_exists: bool, purge: bool },
     /// `CREATE [OR REPLACE] [TEMPORARY] VIEW`.
     CreateView {
         name: Name,
@@ -73,10 +61,7 @@ pub enum Statement {
     /// `CALL [catalog.]system.procedure(…)`.
     Call(Box<Call>),
     /// `SET key = value`, `SET key`, `SET`.
-    Set {
-        key: Option<String>,
-        value: Option<String>,
-    },
+    Set { key: Option<String>, value: Option<String> },
 }
 
 /// A column type (TYPE-*).
@@ -288,10 +273,7 @@ pub enum MergeAction {
     /// `INSERT *`: all columns by name.
     InsertAll,
     /// `INSERT (columns) VALUES (values)`; no columns = all, in order.
-    Insert {
-        columns: Vec<String>,
-        values: Vec<ast::Expr>,
-    },
+    Insert { columns: Vec<String>, values: Vec<ast::Expr> },
 }
 
 /// An action of `ALTER TABLE`.
@@ -304,10 +286,7 @@ pub enum AlterAction {
     /// `SET LOCATION`.
     SetLocation(String),
     /// `ADD COLUMN(S) [IF NOT EXISTS]`.
-    AddColumns {
-        columns: Vec<ColumnDef>,
-        if_not_exists: bool,
-    },
+    AddColumns { columns: Vec<ColumnDef>, if_not_exists: bool },
     /// `DROP COLUMN(S) [IF EXISTS]`.
     DropColumns { paths: Vec<Name>, if_exists: bool },
     /// `RENAME COLUMN a TO b`.
@@ -321,16 +300,9 @@ pub enum AlterAction {
     /// `DROP PARTITION FIELD`: a term, or the field's name (then an identity term of that name).
     DropPartitionField(Term),
     /// `REPLACE PARTITION FIELD a WITH term [AS name]`.
-    ReplacePartitionField {
-        from: Term,
-        to: Term,
-        name: Option<String>,
-    },
+    ReplacePartitionField { from: Term, to: Term, name: Option<String> },
     /// `WRITE …`: the sort order, and `write.distribution-mode` if the words say one.
-    WriteOrder {
-        terms: Vec<SortTerm>,
-        distribution: Option<&'static str>,
-    },
+    WriteOrder { terms: Vec<SortTerm>, distribution: Option<&'static str> },
     /// `SET IDENTIFIER FIELDS`.
     SetIdentifierFields(Vec<Name>),
     /// `DROP IDENTIFIER FIELDS`.
@@ -338,11 +310,7 @@ pub enum AlterAction {
     /// `CREATE [OR REPLACE]|REPLACE BRANCH|TAG`.
     SetRef(SetRef),
     /// `DROP BRANCH|TAG`.
-    DropRef {
-        branch: bool,
-        name: String,
-        if_exists: bool,
-    },
+    DropRef { branch: bool, name: String, if_exists: bool },
 }
 
 /// A change of one column.

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Fields};
 use datafusion::catalog::TableProvider;
 use datafusion::sql::sqlparser::ast::{
-    self, Expr, Ident, ObjectName, ObjectNamePart, Query, TableFactor, TableVersion, Value,
-    ValueWithSpan, Visit, VisitMut, Visitor,
+    self, Expr, Ident, ObjectName, ObjectNamePart, Query, TableFactor, TableVersion, Value, ValueWithSpan, Visit,
+    VisitMut, Visitor,
 };
 
 use super::ast::Name;
@@ -22,15 +22,8 @@ use super::session::{Session, Version};
 use crate::{Error, Result};
 
 /// Columns that a scan can add and `*` never shows.
-pub const METADATA_COLUMNS: [&str; 7] = [
-    "_file",
-    "_pos",
-    "_spec_id",
-    "_partition",
-    "_deleted",
-    "_row_id",
-    "_last_updated_sequence_number",
-];
+pub const METADATA_COLUMNS: [&str; 7] =
+    ["_file", "_pos", "_spec_id", "_partition", "_deleted", "_row_id", "_last_updated_sequence_number"];
 
 /// A table of the statement.
 #[derive(Debug, Clone)]
@@ -57,9 +50,7 @@ pub(super) struct Names {
 impl Names {
     pub(super) fn add(&mut self, name: &str) {
         self.exact.insert(name.to_string());
-        self.folded
-            .entry(name.to_lowercase())
-            .or_insert_with(|| name.to_string());
+        self.folded.entry(name.to_lowercase()).or_insert_with(|| name.to_string());
     }
 
     fn add_fields(&mut self, fields: &Fields) {
@@ -72,9 +63,7 @@ impl Names {
     fn add_type(&mut self, ty: &DataType) {
         match ty {
             DataType::Struct(fields) => self.add_fields(fields),
-            DataType::List(f) | DataType::LargeList(f) | DataType::Map(f, _) => {
-                self.add_type(f.data_type())
-            }
+            DataType::List(f) | DataType::LargeList(f) | DataType::Map(f, _) => self.add_type(f.data_type()),
             _ => {}
         }
     }
@@ -108,13 +97,7 @@ impl<'s> Binder<'s> {
     }
 
     fn at_depth(session: &'s Session, depth: usize) -> Self {
-        Self {
-            session,
-            planner: Planner::new(session.context()),
-            bound: Vec::new(),
-            names: Names::default(),
-            depth,
-        }
+        Self { session, planner: Planner::new(session.context()), bound: Vec::new(), names: Names::default(), depth }
     }
 
     /// Plans what was bound, over the tables that were resolved.
@@ -130,8 +113,7 @@ impl<'s> Binder<'s> {
     /// Makes the target of a row-level statement known: `path` (as written) and `alias` name its columns. Returns the
     /// qualifier that bound expressions use for it: the alias, or the last part of the path.
     pub fn add_target(&mut self, path: &Name, alias: Option<&str>, columns: &Fields) -> String {
-        let qualifier =
-            alias.map_or_else(|| path.last().cloned().unwrap_or_default(), str::to_string);
+        let qualifier = alias.map_or_else(|| path.last().cloned().unwrap_or_default(), str::to_string);
         self.names.add(&qualifier);
         self.names.add_fields(columns);
         METADATA_COLUMNS.iter().for_each(|c| self.names.add(c));
@@ -174,11 +156,7 @@ impl<'s> Binder<'s> {
         self.bind(factor, false).await
     }
 
-    async fn bind<N: Visit + VisitMut + Send + Sync>(
-        &mut self,
-        node: &mut N,
-        name_outputs: bool,
-    ) -> Result<()> {
+    async fn bind<N: Visit + VisitMut + Send + Sync>(&mut self, node: &mut N, name_outputs: bool) -> Result<()> {
         for call in crate::cdc::sql::take_calls(node, self.bound.len())? {
             let provider = crate::cdc::sql::call_provider(self.session, &call).await?;
             self.names.add_fields(&provider.schema().fields().clone());
@@ -202,8 +180,7 @@ impl<'s> Binder<'s> {
             if path.len() == 1 && found.ctes.contains(&path[0].to_lowercase()) {
                 continue;
             }
-            self.resolve(path, version.as_ref(), found.metadata_columns)
-                .await?;
+            self.resolve(path, version.as_ref(), found.metadata_columns).await?;
         }
         let mut rewriter = Rewriter::new(self, &found.ctes, name_outputs);
         match VisitMut::visit(node, &mut rewriter) {
@@ -212,12 +189,7 @@ impl<'s> Binder<'s> {
         }
     }
 
-    async fn resolve(
-        &mut self,
-        path: &Name,
-        version: Option<&TableVersion>,
-        hidden: bool,
-    ) -> Result<()> {
+    async fn resolve(&mut self, path: &Name, version: Option<&TableVersion>, hidden: bool) -> Result<()> {
         let key = (lower(path), version.map(ToString::to_string));
         let done = |b: &Bound| b.path == key.0 && b.version == key.1 && !b.internal.is_empty();
         if self.bound.iter().any(done) {
@@ -234,13 +206,7 @@ impl<'s> Binder<'s> {
         let alias = path.last().cloned().unwrap_or_default();
         self.names.add(&alias);
         self.planner.register(&internal, provider)?;
-        self.bound.push(Bound {
-            path: key.0,
-            version: key.1,
-            internal,
-            alias,
-            hidden: hidden_columns,
-        });
+        self.bound.push(Bound { path: key.0, version: key.1, internal, alias, hidden: hidden_columns });
         Ok(())
     }
 
@@ -270,19 +236,14 @@ impl<'s> Binder<'s> {
         Box::pin(async move { self.view_provider(name, view).await })
     }
 
-    async fn view_provider(
-        &self,
-        name: &str,
-        view: &super::session::View,
-    ) -> Result<Arc<dyn TableProvider>> {
+    async fn view_provider(&self, name: &str, view: &super::session::View) -> Result<Arc<dyn TableProvider>> {
         match view {
             super::session::View::Rows(provider) => Ok(provider.clone()),
             super::session::View::Query { query, columns } => {
                 if self.depth >= VIEW_DEPTH {
-                    return Err(Error::invalid(format!(
-                        "views nest deeper than {VIEW_DEPTH}: does one read itself?"
-                    ))
-                    .at(name));
+                    return Err(
+                        Error::invalid(format!("views nest deeper than {VIEW_DEPTH}: does one read itself?")).at(name)
+                    );
                 }
                 let mut query = query.clone();
                 let mut inner = Binder::at_depth(self.session, self.depth + 1);
@@ -297,11 +258,7 @@ impl<'s> Binder<'s> {
     }
 
     fn version(&self, v: &TableVersion) -> Result<Version> {
-        let wrong = || {
-            Error::invalid(format!(
-                "expected a snapshot id or the name of a branch or tag, found {v}"
-            ))
-        };
+        let wrong = || Error::invalid(format!("expected a snapshot id or the name of a branch or tag, found {v}"));
         match v {
             TableVersion::Function(Expr::Function(f)) => {
                 let ast::FunctionArguments::List(list) = &f.args else {
@@ -309,16 +266,14 @@ impl<'s> Binder<'s> {
                 };
                 match list.args.as_slice() {
                     [
-                        ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(Expr::Value(
-                            ValueWithSpan { value, .. },
-                        ))),
+                        ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(Expr::Value(ValueWithSpan {
+                            value, ..
+                        }))),
                     ] => match value {
-                        Value::Number(n, _) => {
-                            Ok(Version::Snapshot(n.parse().map_err(|_| wrong())?))
+                        Value::Number(n, _) => Ok(Version::Snapshot(n.parse().map_err(|_| wrong())?)),
+                        Value::SingleQuotedString(s) => {
+                            Ok(s.parse().map_or_else(|_| Version::Ref(s.clone()), Version::Snapshot))
                         }
-                        Value::SingleQuotedString(s) => Ok(s
-                            .parse()
-                            .map_or_else(|_| Version::Ref(s.clone()), Version::Snapshot)),
                         _ => Err(wrong()),
                     },
                     _ => Err(wrong()),
@@ -350,13 +305,8 @@ fn rename(
         ))
         .at(view));
     }
-    let exprs = fields
-        .into_iter()
-        .zip(columns)
-        .map(|(c, n)| datafusion::logical_expr::Expr::Column(c).alias(n));
-    Ok(datafusion::logical_expr::LogicalPlanBuilder::from(plan)
-        .project(exprs)?
-        .build()?)
+    let exprs = fields.into_iter().zip(columns).map(|(c, n)| datafusion::logical_expr::Expr::Column(c).alias(n));
+    Ok(datafusion::logical_expr::LogicalPlanBuilder::from(plan).project(exprs)?.build()?)
 }
 
 pub(super) fn lower(path: &[String]) -> Vec<String> {
@@ -414,8 +364,7 @@ impl Visitor for Collector {
         for cte in q.with.iter().flat_map(|w| &w.cte_tables) {
             self.ctes.insert(cte.alias.name.value.to_lowercase());
             self.names.push(cte.alias.name.value.clone());
-            self.names
-                .extend(cte.alias.columns.iter().map(|c| c.name.value.clone()));
+            self.names.extend(cte.alias.columns.iter().map(|c| c.name.value.clone()));
         }
         self.select_names(&q.body);
         ControlFlow::Continue(())
@@ -423,17 +372,9 @@ impl Visitor for Collector {
 
     fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<Error> {
         let alias = match factor {
-            TableFactor::Table {
-                name,
-                alias,
-                args: None,
-                version,
-                ..
-            } => {
+            TableFactor::Table { name, alias, args: None, version, .. } => {
                 let Some(path) = parts(name) else {
-                    return ControlFlow::Break(Error::invalid(format!(
-                        "not the name of a table: {name}"
-                    )));
+                    return ControlFlow::Break(Error::invalid(format!("not the name of a table: {name}")));
                 };
                 self.tables.push((path, version.clone()));
                 alias
@@ -448,8 +389,7 @@ impl Visitor for Collector {
         };
         if let Some(alias) = alias {
             self.names.push(alias.name.value.clone());
-            self.names
-                .extend(alias.columns.iter().map(|c| c.name.value.clone()));
+            self.names.extend(alias.columns.iter().map(|c| c.name.value.clone()));
         }
         ControlFlow::Continue(())
     }

@@ -17,30 +17,20 @@ const RETRIES: u32 = 4;
 /// nothing commits nothing.
 pub(super) async fn update(
     table: &Table,
-    mut change: impl FnMut(
-        &Metadata,
-        TableMetadataBuilder,
-        &mut ExtTypes,
-    ) -> Result<TableMetadataBuilder>,
+    mut change: impl FnMut(&Metadata, TableMetadataBuilder, &mut ExtTypes) -> Result<TableMetadataBuilder>,
 ) -> Result<Table> {
     let mut attempt = 0;
     loop {
         let base = table.refresh().await?;
         let old = base.metadata().clone();
         let mut ext = old.ext.clone();
-        let builder = old
-            .inner
-            .clone()
-            .into_builder(Some(base.metadata_location().to_string()));
+        let builder = old.inner.clone().into_builder(Some(base.metadata_location().to_string()));
         let built = change(&old, builder, &mut ext)?.build()?;
         if built.changes.is_empty() && ext == old.ext {
             return Ok(base);
         }
         let commit = TableCommit {
-            metadata: Metadata {
-                inner: built.metadata,
-                ext,
-            },
+            metadata: Metadata { inner: built.metadata, ext },
             updates: built.changes,
             requirements: vec![TableRequirement::UuidMatch { uuid: old.uuid() }],
             base: base.clone(),

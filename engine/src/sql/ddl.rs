@@ -16,26 +16,14 @@ use crate::{Error, ErrorKind, Result};
 
 pub(super) async fn run(session: &mut Session, statement: Statement) -> Result<StatementResult> {
     match statement {
-        Statement::CreateNamespace {
-            name,
-            if_not_exists,
-            properties,
-        } => {
+        Statement::CreateNamespace { name, if_not_exists, properties } => {
             let ns = session.namespace_ident(&name)?;
-            match session
-                .catalog()
-                .create_namespace(&ns, properties.into_iter().collect())
-                .await
-            {
+            match session.catalog().create_namespace(&ns, properties.into_iter().collect()).await {
                 Err(e) if e.kind() == ErrorKind::AlreadyExists && if_not_exists => {}
                 done => done?,
             }
         }
-        Statement::DropNamespace {
-            name,
-            if_exists,
-            cascade,
-        } => {
+        Statement::DropNamespace { name, if_exists, cascade } => {
             let ns = session.namespace_ident(&name)?;
             if !session.catalog().namespace_exists(&ns).await? {
                 if if_exists {
@@ -51,11 +39,7 @@ pub(super) async fn run(session: &mut Session, statement: Statement) -> Result<S
             session.catalog().drop_namespace(&ns).await?;
         }
         Statement::CreateTable(create) => create_table(session, *create).await?,
-        Statement::DropTable {
-            table,
-            if_exists,
-            purge,
-        } => {
+        Statement::DropTable { table, if_exists, purge } => {
             let ident = session.table_ident(&table)?;
             match session.catalog().drop_table(&ident, purge).await {
                 Err(e) if e.kind() == ErrorKind::NotFound && if_exists => {}
@@ -72,9 +56,7 @@ async fn create_table(session: &mut Session, create: CreateTable) -> Result<()> 
     if let Some(using) = create.using.as_deref()
         && !using.eq_ignore_ascii_case("iceberg")
     {
-        return Err(Error::unsupported(format!(
-            "USING {using}: allowed is iceberg"
-        )));
+        return Err(Error::unsupported(format!("USING {using}: allowed is iceberg")));
     }
     let ident = session.table_ident(&create.table)?;
     let exists = session.catalog().table_exists(&ident).await?;
@@ -85,10 +67,9 @@ async fn create_table(session: &mut Session, create: CreateTable) -> Result<()> 
         return Err(Error::new(ErrorKind::AlreadyExists, "table already exists").at(&ident));
     }
     if !exists && !create.create {
-        return Err(Error::not_found(
-            "REPLACE TABLE: table does not exist; CREATE OR REPLACE TABLE makes it",
-        )
-        .at(&ident));
+        return Err(
+            Error::not_found("REPLACE TABLE: table does not exist; CREATE OR REPLACE TABLE makes it").at(&ident)
+        );
     }
     let mut properties: HashMap<String, String> = create.properties.iter().cloned().collect();
     if let Some(comment) = &create.comment {
@@ -130,11 +111,7 @@ async fn create_table(session: &mut Session, create: CreateTable) -> Result<()> 
         };
         return alter::replace(session, &create.table, &table, replacement).await;
     }
-    let mut ids = Ids {
-        last: 0,
-        ext: ExtTypes::default(),
-        old: None,
-    };
+    let mut ids = Ids { last: 0, ext: ExtTypes::default(), old: None };
     let fields = new_fields(&columns, version as u8, binder.planner(), &mut ids)?;
     drop(binder);
     let ext = ids.ext;
@@ -168,9 +145,7 @@ pub(super) fn format_version(text: &str) -> Result<FormatVersion> {
         "1" => Ok(FormatVersion::V1),
         "2" => Ok(FormatVersion::V2),
         "3" => Ok(FormatVersion::V3),
-        other => Err(Error::unsupported(format!(
-            "Unsupported format version: v{other} (supported: v1, v2, v3)"
-        ))
-        .clause("META-8")),
+        other => Err(Error::unsupported(format!("Unsupported format version: v{other} (supported: v1, v2, v3)"))
+            .clause("META-8")),
     }
 }

@@ -81,26 +81,17 @@ impl Dialect for SparkDialect {
     }
 
     // `DIV`
-    fn parse_infix(
-        &self,
-        parser: &mut Parser,
-        expr: &Expr,
-        _precedence: u8,
-    ) -> Option<Result<Expr, ParserError>> {
+    fn parse_infix(&self, parser: &mut Parser, expr: &Expr, _precedence: u8) -> Option<Result<Expr, ParserError>> {
         if !parser.parse_keyword(Keyword::DIV) {
             return None;
         }
         let left = Box::new(expr.clone());
         let precedence = self.prec_value(Precedence::MulDivModOp);
-        Some(
-            parser
-                .parse_subexpr(precedence)
-                .map(|right| Expr::BinaryOp {
-                    left,
-                    op: BinaryOperator::MyIntegerDivide,
-                    right: Box::new(right),
-                }),
-        )
+        Some(parser.parse_subexpr(precedence).map(|right| Expr::BinaryOp {
+            left,
+            op: BinaryOperator::MyIntegerDivide,
+            right: Box::new(right),
+        }))
     }
 
     fn supports_order_by_all(&self) -> bool {
@@ -118,31 +109,20 @@ pub fn tokenize(text: &str) -> crate::Result<Vec<TokenWithSpan>> {
     let raw = Tokenizer::new(&SparkDialect, text)
         .tokenize_with_location()
         .map_err(|e| Error::invalid(format!("cannot read the text: {e}")))?;
-    let adjacent: Vec<bool> = raw
-        .windows(2)
-        .map(|w| w[0].span.end == w[1].span.start)
-        .chain([false])
-        .collect();
+    let adjacent: Vec<bool> = raw.windows(2).map(|w| w[0].span.end == w[1].span.start).chain([false]).collect();
     let mut out: Vec<TokenWithSpan> = Vec::with_capacity(raw.len());
     let mut i = 0;
     while i < raw.len() {
         let here = &raw[i];
         match &here.token {
-            Token::Whitespace(
-                Whitespace::SingleLineComment { .. } | Whitespace::MultiLineComment(_),
-            )
+            Token::Whitespace(Whitespace::SingleLineComment { .. } | Whitespace::MultiLineComment(_))
             | Token::Whitespace(_) => {}
             Token::DoubleQuotedString(s) => {
-                out.push(TokenWithSpan::new(
-                    Token::SingleQuotedString(s.clone()),
-                    here.span,
-                ));
+                out.push(TokenWithSpan::new(Token::SingleQuotedString(s.clone()), here.span));
             }
             Token::Number(n, false) => {
                 let suffix = match raw.get(i + 1).map(|t| &t.token) {
-                    Some(Token::Word(w)) if adjacent[i] && w.quote_style.is_none() => {
-                        number_type(&w.value)
-                    }
+                    Some(Token::Word(w)) if adjacent[i] && w.quote_style.is_none() => number_type(&w.value),
                     _ => None,
                 };
                 match suffix {
@@ -178,16 +158,10 @@ fn check_depth(tokens: &[TokenWithSpan]) -> crate::Result<()> {
             Token::Word(w) if w.quote_style.is_none() => w.value.to_ascii_uppercase(),
             _ => String::new(),
         };
-        let prefix = word == "NOT"
-            || matches!(
-                t.token,
-                Token::Minus | Token::Plus | Token::Tilde | Token::ExclamationMark
-            );
+        let prefix =
+            word == "NOT" || matches!(t.token, Token::Minus | Token::Plus | Token::Tilde | Token::ExclamationMark);
         run = if prefix { run + 1 } else { 0 };
-        sets += usize::from(matches!(
-            word.as_str(),
-            "UNION" | "EXCEPT" | "INTERSECT" | "MINUS"
-        ));
+        sets += usize::from(matches!(word.as_str(), "UNION" | "EXCEPT" | "INTERSECT" | "MINUS"));
         connectives += usize::from(matches!(word.as_str(), "AND" | "OR"));
         let what = if run > PREFIXES {
             format!("more than {PREFIXES} prefix operators in a row")
@@ -199,10 +173,7 @@ fn check_depth(tokens: &[TokenWithSpan]) -> crate::Result<()> {
             continue;
         };
         let at = t.span.start;
-        return Err(Error::invalid(format!(
-            "the statement has {what} at line {}, column {}",
-            at.line, at.column
-        )));
+        return Err(Error::invalid(format!("the statement has {what} at line {}, column {}", at.line, at.column)));
     }
     Ok(())
 }
@@ -257,18 +228,12 @@ fn time_travel(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
             out.push(TokenWithSpan::new(Token::RParen, span));
             i += skip + 4;
         } else if of && time {
-            out.push(TokenWithSpan::new(
-                Token::make_keyword("TIMESTAMP"),
-                tokens[i].span,
-            ));
+            out.push(TokenWithSpan::new(Token::make_keyword("TIMESTAMP"), tokens[i].span));
             i += skip + 1;
         } else if is_word(at(0), "TIMESTAMP_LTZ")
             && matches!(at(1).map(|t| &t.token), Some(Token::SingleQuotedString(_)))
         {
-            out.push(TokenWithSpan::new(
-                keyword(Keyword::TIMESTAMP, "TIMESTAMP"),
-                tokens[i].span,
-            ));
+            out.push(TokenWithSpan::new(keyword(Keyword::TIMESTAMP, "TIMESTAMP"), tokens[i].span));
             i += 1;
         } else {
             out.push(tokens[i].clone());
@@ -279,9 +244,5 @@ fn time_travel(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
 }
 
 fn keyword(keyword: Keyword, text: &str) -> Token {
-    Token::Word(Word {
-        value: text.into(),
-        quote_style: None,
-        keyword,
-    })
+    Token::Word(Word { value: text.into(), quote_style: None, keyword })
 }

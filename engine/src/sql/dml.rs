@@ -45,7 +45,12 @@ async fn target(session: &Session, name: &Name) -> Result<Target> {
 }
 
 /// A target whose columns the binder knows; expressions are bound after this.
-pub(super) fn bind_target(binder: &mut Binder<'_>, target: &mut Target, name: &Name, alias: Option<&str>) -> Result<()> {
+pub(super) fn bind_target(
+    binder: &mut Binder<'_>,
+    target: &mut Target,
+    name: &Name,
+    alias: Option<&str>,
+) -> Result<()> {
     let provider = target.provider()?;
     target.alias = binder.add_target(name, alias, provider.schema().fields());
     Ok(())
@@ -136,15 +141,8 @@ async fn run_insert(
             Some(c)
         }
         None => {
-            let all: Vec<String> = target
-                .table
-                .metadata()
-                .current_schema()
-                .as_struct()
-                .fields()
-                .iter()
-                .map(|f| f.name.clone())
-                .collect();
+            let all: Vec<String> =
+                target.table.metadata().current_schema().as_struct().fields().iter().map(|f| f.name.clone()).collect();
             super::values::fill_defaults(&mut query, &all, &target)?;
             None
         }

@@ -16,18 +16,10 @@ use crate::types::{ExtType, ExtTypes};
 use crate::{Error, ErrorKind, Result};
 
 fn build(m: &Metadata, fields: Vec<NestedFieldRef>) -> Result<Schema> {
-    build_with(
-        m,
-        fields,
-        m.current_schema().identifier_field_ids().collect(),
-    )
+    build_with(m, fields, m.current_schema().identifier_field_ids().collect())
 }
 
-fn build_with(
-    _m: &Metadata,
-    fields: Vec<NestedFieldRef>,
-    identifiers: HashSet<i32>,
-) -> Result<Schema> {
+fn build_with(_m: &Metadata, fields: Vec<NestedFieldRef>, identifiers: HashSet<i32>) -> Result<Schema> {
     Schema::builder()
         .with_fields(fields)
         .with_identifier_field_ids(identifiers)
@@ -53,10 +45,7 @@ fn edit_siblings(
             return Err(Error::invalid(format!("column {} is no struct", f.name)));
         };
         let ty = Type::Struct(StructType::new(edit(s.fields().to_vec())?));
-        Ok(NestedField {
-            field_type: Box::new(ty),
-            ..f
-        })
+        Ok(NestedField { field_type: Box::new(ty), ..f })
     })
 }
 
@@ -89,10 +78,7 @@ fn edit_in(
             Type::Map(MapType::new(key, edit_in(&map.value_field, id, edit)?))
         }
     };
-    Ok(Arc::new(NestedField {
-        field_type: Box::new(ty),
-        ..field.as_ref().clone()
-    }))
+    Ok(Arc::new(NestedField { field_type: Box::new(ty), ..field.as_ref().clone() }))
 }
 
 /// The struct that holds a new or moved column: the id of its field, or `None` at the top. A list stands for its element
@@ -117,23 +103,14 @@ fn parent(schema: &Schema, path: &[String]) -> Result<Option<i32>> {
     }
 }
 
-fn insert(
-    siblings: &mut Vec<NestedFieldRef>,
-    field: NestedFieldRef,
-    position: Option<&Position>,
-) -> Result<()> {
+fn insert(siblings: &mut Vec<NestedFieldRef>, field: NestedFieldRef, position: Option<&Position>) -> Result<()> {
     match position {
         None => siblings.push(field),
         Some(Position::First) => siblings.insert(0, field),
-        Some(Position::After(name)) => match siblings
-            .iter()
-            .position(|s| s.name.eq_ignore_ascii_case(name))
-        {
+        Some(Position::After(name)) => match siblings.iter().position(|s| s.name.eq_ignore_ascii_case(name)) {
             Some(i) => siblings.insert(i + 1, field),
             None => {
-                return Err(Error::not_found(format!(
-                    "AFTER {name}: there is no such column beside it"
-                )));
+                return Err(Error::not_found(format!("AFTER {name}: there is no such column beside it")));
             }
         },
     }
@@ -160,10 +137,7 @@ pub(super) fn add(
             if if_not_exists {
                 continue;
             }
-            return Err(Error::new(
-                ErrorKind::AlreadyExists,
-                format!("column {full} already exists"),
-            ));
+            return Err(Error::new(ErrorKind::AlreadyExists, format!("column {full} already exists")));
         }
         let parent = parent(&schema, above)?;
         let id = ids.next(&full, &c.ty);
@@ -208,39 +182,25 @@ pub(super) fn drop(m: &Metadata, paths: &[Name], if_exists: bool) -> Result<Sche
             )));
         }
         let spec = m.default_partition_spec();
-        if let Some(f) = spec
-            .fields()
-            .iter()
-            .find(|f| gone.contains(&f.source_id) && f.transform != Transform::Void)
-        {
+        if let Some(f) = spec.fields().iter().find(|f| gone.contains(&f.source_id) && f.transform != Transform::Void) {
             return Err(Error::invalid(format!(
                 "column {name} is the source of partition field {}: drop that first",
                 f.name
             )));
         }
-        if m.default_sort_order()
-            .fields
-            .iter()
-            .any(|f| gone.contains(&f.source_id))
-        {
-            return Err(Error::invalid(format!(
-                "column {name} is in the sort order: WRITE UNORDERED first"
-            )));
+        if m.default_sort_order().fields.iter().any(|f| gone.contains(&f.source_id)) {
+            return Err(Error::invalid(format!("column {name} is in the sort order: WRITE UNORDERED first")));
         }
         let above = path.len().checked_sub(1).map_or(&[][..], |n| &path[..n]);
         let removed = edit_siblings(&fields, parent(schema, above)?, &mut |mut siblings| {
             siblings.retain(|s| s.id != field.id);
             if siblings.is_empty() {
-                return Err(Error::invalid(format!(
-                    "column {name} is the last of its struct"
-                )));
+                return Err(Error::invalid(format!("column {name} is the last of its struct")));
             }
             Ok(siblings)
         })?;
         if removed == fields {
-            return Err(Error::invalid(format!(
-                "{name} is part of a list or map, it can't be dropped alone"
-            )));
+            return Err(Error::invalid(format!("{name} is part of a list or map, it can't be dropped alone")));
         }
         fields = removed;
     }
@@ -268,20 +228,9 @@ pub(super) fn rename(m: &Metadata, path: &Name, to: &str) -> Result<Schema> {
     let Some((_, above)) = path.split_last() else {
         return Err(Error::internal("a column without a name"));
     };
-    let sibling = above
-        .iter()
-        .map(String::as_str)
-        .chain([to])
-        .collect::<Vec<_>>()
-        .join(".");
-    if schema
-        .field_by_name_case_insensitive(&sibling)
-        .is_some_and(|f| f.id != field.id)
-    {
-        return Err(Error::new(
-            ErrorKind::AlreadyExists,
-            format!("column {sibling} already exists"),
-        ));
+    let sibling = above.iter().map(String::as_str).chain([to]).collect::<Vec<_>>().join(".");
+    if schema.field_by_name_case_insensitive(&sibling).is_some_and(|f| f.id != field.id) {
+        return Err(Error::new(ErrorKind::AlreadyExists, format!("column {sibling} already exists")));
     }
     if to.is_empty() {
         return Err(Error::invalid("the new name is empty"));
@@ -296,10 +245,7 @@ pub(super) fn rename(m: &Metadata, path: &Name, to: &str) -> Result<Schema> {
                     return f;
                 }
                 found = true;
-                Arc::new(NestedField {
-                    name: to.to_string(),
-                    ..f.as_ref().clone()
-                })
+                Arc::new(NestedField { name: to.to_string(), ..f.as_ref().clone() })
             })
             .collect())
     })?;
@@ -325,9 +271,7 @@ pub(super) fn change(
         let above = path.len().checked_sub(1).map_or(&[][..], |n| &path[..n]);
         let fields = edit_siblings(&top(m), parent(schema, above)?, &mut |mut siblings| {
             let Some(at) = siblings.iter().position(|s| s.id == field.id) else {
-                return Err(Error::invalid(format!(
-                    "{name} is part of a list or map, it can't be moved"
-                )));
+                return Err(Error::invalid(format!("{name} is part of a list or map, it can't be moved")));
             };
             let moved = siblings.remove(at);
             insert(&mut siblings, moved, Some(position))?;
@@ -346,26 +290,20 @@ pub(super) fn change(
         ColumnChange::Comment(text) => new.doc = Some(text.clone()),
         ColumnChange::DropNotNull => {
             if schema.identifier_field_ids().any(|id| id == field.id) {
-                return Err(Error::invalid(format!(
-                    "column {name} is an identifier field, it must stay NOT NULL"
-                )));
+                return Err(Error::invalid(format!("column {name} is an identifier field, it must stay NOT NULL")));
             }
             new.required = false;
         }
         ColumnChange::SetNotNull if field.required => {}
         ColumnChange::SetNotNull => {
-            return Err(Error::invalid(format!(
-                "Cannot change nullable column to non-nullable: {name}"
-            )));
+            return Err(Error::invalid(format!("Cannot change nullable column to non-nullable: {name}")));
         }
         ColumnChange::SetDefault(e) => {
             if !v3 {
                 return Err(Error::invalid("default values need format-version 3").at(name));
             }
             if ext.of(&field).is_some() {
-                return Err(
-                    Error::invalid("a column of this type has no default but null").at(name),
-                );
+                return Err(Error::invalid("a column of this type has no default but null").at(name));
             }
             // only the write default may change: the initial default speaks for old rows (DEFV-*)
             new.write_default = default_value(planner, e.clone(), &field.field_type, &name)?;
@@ -377,19 +315,10 @@ pub(super) fn change(
 }
 
 /// The promotions that the format allows (EVO-*).
-fn promote(
-    m: &Metadata,
-    field: &NestedFieldRef,
-    to: &SqlType,
-    name: &str,
-) -> Result<Type> {
+fn promote(m: &Metadata, field: &NestedFieldRef, to: &SqlType, name: &str) -> Result<Type> {
     use PrimitiveType as P;
     let v3 = m.format_version() >= FormatVersion::V3;
-    let mut ids = Ids {
-        last: m.last_column_id(),
-        ext: ExtTypes::default(),
-        old: None,
-    };
+    let mut ids = Ids { last: m.last_column_id(), ext: ExtTypes::default(), old: None };
     let new = ids.of(to, field.id, name);
     let refuse = || {
         let from = type_text(&field.field_type, field.id, &m.ext);
@@ -402,7 +331,8 @@ fn promote(
     };
     if m.ext.of(field) == Some(&ExtType::Unknown) {
         // older schemas keep the type unknown, whose entry goes by the surrogate type boolean
-        if !v3 || !new.is_primitive() || (new == *field.field_type && ids.ext.get(field.id) != Some(&ExtType::Unknown)) {
+        if !v3 || !new.is_primitive() || (new == *field.field_type && ids.ext.get(field.id) != Some(&ExtType::Unknown))
+        {
             return refuse();
         }
         if ids.ext.0.values().any(|e| *e != ExtType::Unknown) {
@@ -414,30 +344,15 @@ fn promote(
         return if m.ext.of(field) == ids.ext.get(field.id) { Ok(new) } else { refuse() };
     }
     let (Type::Primitive(a), Type::Primitive(b)) = (field.field_type.as_ref(), &new) else {
-        return if *field.field_type == new {
-            Ok(new)
-        } else {
-            refuse()
-        };
+        return if *field.field_type == new { Ok(new) } else { refuse() };
     };
     let allowed = match (a, b) {
         (a, b) if a == b => true,
         (P::Int, P::Long) | (P::Float, P::Double) => true,
-        (
-            P::Decimal {
-                precision: p,
-                scale: s,
-            },
-            P::Decimal {
-                precision: q,
-                scale: t,
-            },
-        ) => s == t && q >= p,
+        (P::Decimal { precision: p, scale: s }, P::Decimal { precision: q, scale: t }) => s == t && q >= p,
         (P::Date, P::Timestamp | P::TimestampNs) => {
             // the partition values of a date and a timestamp differ, unless the transform hides that
-            let partitioned = m
-                .partition_specs_iter()
-                .any(|s| s.fields().iter().any(|f| f.source_id == field.id));
+            let partitioned = m.partition_specs_iter().any(|s| s.fields().iter().any(|f| f.source_id == field.id));
             v3 && !partitioned
         }
         _ => false,
@@ -471,14 +386,10 @@ pub(super) fn identifiers(m: &Metadata, paths: &[Name]) -> Result<Schema> {
         let field = resolve(schema, path)?;
         let name = path.join(".");
         if m.ext.of(field).is_some() || !field.field_type.is_primitive() {
-            return Err(Error::invalid(format!(
-                "{name} can't be an identifier field: it is no primitive column"
-            )));
+            return Err(Error::invalid(format!("{name} can't be an identifier field: it is no primitive column")));
         }
         if !field.required {
-            return Err(Error::invalid(format!(
-                "{name} can't be an identifier field: it is not NOT NULL"
-            )));
+            return Err(Error::invalid(format!("{name} can't be an identifier field: it is not NOT NULL")));
         }
         ids.insert(field.id);
     }
@@ -492,10 +403,7 @@ pub(super) fn drop_identifiers(m: &Metadata, paths: &[Name]) -> Result<Schema> {
     for path in paths {
         let field = resolve(schema, path)?;
         if !ids.remove(&field.id) {
-            return Err(Error::not_found(format!(
-                "{} is no identifier field",
-                path.join(".")
-            )));
+            return Err(Error::not_found(format!("{} is no identifier field", path.join("."))));
         }
     }
     build_with(m, top(m), ids)

@@ -15,8 +15,7 @@ use datafusion::logical_expr::planner::{
 };
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{
-    AggregateUDF, Expr, ExprSchemable, GetFieldAccess, LogicalPlan, ScalarUDF, TableSource,
-    WindowUDF, lit,
+    AggregateUDF, Expr, ExprSchemable, GetFieldAccess, LogicalPlan, ScalarUDF, TableSource, WindowUDF, lit,
 };
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::prelude::{SessionConfig, SessionContext};
@@ -53,10 +52,7 @@ pub fn context(config: SessionConfig, runtime: Arc<RuntimeEnv>) -> SessionContex
         .with_runtime_env(runtime)
         .with_type_planner(Arc::new(SparkTypes))
         .with_default_features();
-    builder
-        .expr_planners()
-        .get_or_insert_default()
-        .insert(0, Arc::new(SparkOperators));
+    builder.expr_planners().get_or_insert_default().insert(0, Arc::new(SparkOperators));
     let ctx = SessionContext::new_with_state(builder.build());
     super::functions::register(&ctx);
     ctx.register_udtf("range", Arc::new(Range));
@@ -99,13 +95,7 @@ impl Planner {
     pub fn new(ctx: SessionContext) -> Self {
         let state = ctx.state();
         let expr_planners = state.expr_planners().to_vec();
-        Self {
-            ctx,
-            state,
-            tables: HashMap::new(),
-            expr_planners,
-            types: Arc::new(SparkTypes),
-        }
+        Self { ctx, state, tables: HashMap::new(), expr_planners, types: Arc::new(SparkTypes) }
     }
 
     /// The session that runs the plans.
@@ -115,8 +105,7 @@ impl Planner {
 
     /// Makes a table known under a name that queries use as it stands, here and in the session.
     pub fn register(&mut self, name: &str, table: Arc<dyn TableProvider>) -> Result<()> {
-        self.ctx
-            .register_table(TableReference::bare(name), table.clone())?;
+        self.ctx.register_table(TableReference::bare(name), table.clone())?;
         self.tables.insert(name.to_string(), table);
         Ok(())
     }
@@ -167,30 +156,17 @@ impl ContextProvider for Planner {
         }
     }
 
-    fn get_table_function_source(
-        &self,
-        name: &str,
-        args: Vec<Expr>,
-    ) -> DfResult<Arc<dyn TableSource>> {
+    fn get_table_function_source(&self, name: &str, args: Vec<Expr>) -> DfResult<Arc<dyn TableSource>> {
         if !name.eq_ignore_ascii_case("range") {
             return plan_err!("there is no table function {name:?}; allowed: range");
         }
-        let args = args
-            .into_iter()
-            .map(|a| self.simplify(a))
-            .collect::<DfResult<Vec<_>>>()?;
+        let args = args.into_iter().map(|a| self.simplify(a)).collect::<DfResult<Vec<_>>>()?;
         let table = range_table(&args).map_err(DataFusionError::from)?;
         Ok(Arc::new(DefaultTableSource::new(table)))
     }
 
-    fn create_cte_work_table(
-        &self,
-        name: &str,
-        schema: SchemaRef,
-    ) -> DfResult<Arc<dyn TableSource>> {
-        Ok(provider_as_source(Arc::new(
-            datafusion::datasource::cte_worktable::CteWorkTable::new(name, schema),
-        )))
+    fn create_cte_work_table(&self, name: &str, schema: SchemaRef) -> DfResult<Arc<dyn TableSource>> {
+        Ok(provider_as_source(Arc::new(datafusion::datasource::cte_worktable::CteWorkTable::new(name, schema))))
     }
 
     fn get_expr_planners(&self) -> &[Arc<dyn ExprPlanner>] {
@@ -202,24 +178,15 @@ impl ContextProvider for Planner {
     }
 
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
-        self.state
-            .scalar_functions()
-            .get(&name.to_lowercase())
-            .cloned()
+        self.state.scalar_functions().get(&name.to_lowercase()).cloned()
     }
 
     fn get_aggregate_meta(&self, name: &str) -> Option<Arc<AggregateUDF>> {
-        self.state
-            .aggregate_functions()
-            .get(&name.to_lowercase())
-            .cloned()
+        self.state.aggregate_functions().get(&name.to_lowercase()).cloned()
     }
 
     fn get_window_meta(&self, name: &str) -> Option<Arc<WindowUDF>> {
-        self.state
-            .window_functions()
-            .get(&name.to_lowercase())
-            .cloned()
+        self.state.window_functions().get(&name.to_lowercase()).cloned()
     }
 
     fn get_variable_type(&self, _names: &[String]) -> Option<DataType> {
@@ -251,10 +218,9 @@ impl TypePlanner for SparkTypes {
     fn plan_type(&self, ty: &ast::DataType) -> DfResult<Option<DataType>> {
         use ast::DataType as T;
         Ok(Some(match ty {
-            T::Timestamp(
-                _,
-                ast::TimezoneInfo::None | ast::TimezoneInfo::WithTimeZone | ast::TimezoneInfo::Tz,
-            ) => DataType::Timestamp(TimeUnit::Microsecond, Some(UTC.into())),
+            T::Timestamp(_, ast::TimezoneInfo::None | ast::TimezoneInfo::WithTimeZone | ast::TimezoneInfo::Tz) => {
+                DataType::Timestamp(TimeUnit::Microsecond, Some(UTC.into()))
+            }
             T::Timestamp(_, ast::TimezoneInfo::WithoutTimeZone) | T::TimestampNtz(_) => {
                 DataType::Timestamp(TimeUnit::Microsecond, None)
             }
@@ -264,9 +230,7 @@ impl TypePlanner for SparkTypes {
             T::Float(_) | T::Real => DataType::Float32,
             T::Double(_) => DataType::Float64,
             T::Binary(_) => DataType::Binary,
-            T::Decimal(ast::ExactNumberInfo::None) | T::Dec(ast::ExactNumberInfo::None) => {
-                DataType::Decimal128(10, 0)
-            }
+            T::Decimal(ast::ExactNumberInfo::None) | T::Dec(ast::ExactNumberInfo::None) => DataType::Decimal128(10, 0),
             T::Decimal(info) | T::Dec(info) | T::Numeric(info) => match info {
                 ast::ExactNumberInfo::Precision(p) => decimal(*p, 0)?,
                 ast::ExactNumberInfo::PrecisionAndScale(p, s) => decimal(*p, *s)?,
@@ -290,9 +254,7 @@ impl TypePlanner for SparkTypes {
 fn decimal(precision: u64, scale: i64) -> DfResult<DataType> {
     match (u8::try_from(precision), i8::try_from(scale)) {
         (Ok(p @ 1..=38), Ok(s)) if s >= 0 && (s as u8) <= p => Ok(DataType::Decimal128(p, s)),
-        _ => plan_err!(
-            "DECIMAL({precision},{scale}): precision is 1 to 38 and scale 0 to the precision"
-        ),
+        _ => plan_err!("DECIMAL({precision},{scale}): precision is 1 to 38 and scale 0 to the precision"),
     }
 }
 
@@ -301,23 +263,10 @@ fn decimal(precision: u64, scale: i64) -> DfResult<DataType> {
 struct SparkOperators;
 
 impl ExprPlanner for SparkOperators {
-    fn plan_binary_op(
-        &self,
-        expr: RawBinaryExpr,
-        schema: &DFSchema,
-    ) -> DfResult<PlannerResult<RawBinaryExpr>> {
+    fn plan_binary_op(&self, expr: RawBinaryExpr, schema: &DFSchema) -> DfResult<PlannerResult<RawBinaryExpr>> {
         let RawBinaryExpr { op, left, right } = expr;
-        let original = |left, right| {
-            Ok(PlannerResult::Original(RawBinaryExpr {
-                op: op.clone(),
-                left,
-                right,
-            }))
-        };
-        let integer_division = matches!(
-            op,
-            BinaryOperator::MyIntegerDivide | BinaryOperator::DuckIntegerDivide
-        );
+        let original = |left, right| Ok(PlannerResult::Original(RawBinaryExpr { op: op.clone(), left, right }));
+        let integer_division = matches!(op, BinaryOperator::MyIntegerDivide | BinaryOperator::DuckIntegerDivide);
         if !integer_division && !matches!(op, BinaryOperator::Divide | BinaryOperator::Modulo) {
             return original(left, right);
         }
@@ -338,8 +287,7 @@ impl ExprPlanner for SparkOperators {
                 to_long(left)? / to_long(nullable_right)?
             }
             _ if integers => {
-                left.cast_to(&DataType::Float64, schema)?
-                    / nullable_right.cast_to(&DataType::Float64, schema)?
+                left.cast_to(&DataType::Float64, schema)? / nullable_right.cast_to(&DataType::Float64, schema)?
             }
             _ => left / nullable_right,
         }))
@@ -354,29 +302,21 @@ impl ExprPlanner for SparkOperators {
         let RawFieldAccessExpr { field_access, expr } = expr;
         match field_access {
             GetFieldAccess::ListIndex { key }
-                if matches!(
-                    expr.get_type(schema)?,
-                    DataType::List(_) | DataType::LargeList(_)
-                ) =>
+                if matches!(expr.get_type(schema)?, DataType::List(_) | DataType::LargeList(_)) =>
             {
                 let from_one = *key + lit(1i64);
-                Ok(PlannerResult::Planned(
-                    datafusion::functions_nested::expr_fn::array_element(expr, from_one),
-                ))
+                Ok(PlannerResult::Planned(datafusion::functions_nested::expr_fn::array_element(expr, from_one)))
             }
-            field_access => Ok(PlannerResult::Original(RawFieldAccessExpr {
-                field_access,
-                expr,
-            })),
+            field_access => Ok(PlannerResult::Original(RawFieldAccessExpr { field_access, expr })),
         }
     }
 }
 
 fn is_nonzero_literal(e: &Expr) -> bool {
     match e {
-        Expr::Literal(v, _) => v.cast_to(&DataType::Float64).is_ok_and(
-            |v| matches!(v, datafusion::scalar::ScalarValue::Float64(Some(f)) if f != 0.0),
-        ),
+        Expr::Literal(v, _) => v
+            .cast_to(&DataType::Float64)
+            .is_ok_and(|v| matches!(v, datafusion::scalar::ScalarValue::Float64(Some(f)) if f != 0.0)),
         Expr::Cast(c) => is_nonzero_literal(&c.expr),
         _ => false,
     }

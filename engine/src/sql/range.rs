@@ -38,29 +38,18 @@ pub(super) fn range_table(args: &[Expr]) -> Result<Arc<dyn TableProvider>> {
         return Err(Error::invalid("range: the step must not be 0"));
     }
     if !(1..=65_536).contains(&parts) {
-        return Err(Error::invalid(format!(
-            "range: the number of partitions is 1 to 65536, not {parts}"
-        )));
+        return Err(Error::invalid(format!("range: the number of partitions is 1 to 65536, not {parts}")));
     }
     let schema = Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, false)]));
     // 128 bits: neither the count nor a bound overflows
     let (start, end, step) = (i128::from(start), i128::from(end), i128::from(step));
     let span = if step > 0 { end - start } else { start - end };
-    let count = if span <= 0 {
-        0
-    } else {
-        (span + step.abs() - 1) / step.abs()
-    };
+    let count = if span <= 0 { 0 } else { (span + step.abs() - 1) / step.abs() };
     let parts = i128::from(parts);
     let partitions = (0..parts)
         .map(|i| {
-            let part = Part {
-                schema: schema.clone(),
-                start,
-                step,
-                from: i * count / parts,
-                to: (i + 1) * count / parts,
-            };
+            let part =
+                Part { schema: schema.clone(), start, step, from: i * count / parts, to: (i + 1) * count / parts };
             Arc::new(part) as Arc<dyn PartitionStream>
         })
         .collect();
@@ -101,10 +90,7 @@ impl PartitionStream for Part {
             .map(move |at| {
                 let until = to.min(at + i128::from(BATCH));
                 let ids: Int64Array = (at..until).map(|i| (start + i * step) as i64).collect();
-                Ok(RecordBatch::try_new(
-                    schema.clone(),
-                    vec![Arc::new(ids) as ArrayRef],
-                )?)
+                Ok(RecordBatch::try_new(schema.clone(), vec![Arc::new(ids) as ArrayRef])?)
             }),
         );
         Box::pin(RecordBatchStreamAdapter::new(self.schema.clone(), batches))

@@ -4,10 +4,9 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    self, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments,
-    GroupByExpr, Ident, JoinConstraint, JoinOperator, LimitClause, ObjectName, ObjectNamePart,
-    OrderByKind, Query, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableAlias,
-    TableFactor, Value, VisitorMut, WildcardAdditionalOptions,
+    self, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, GroupByExpr, Ident,
+    JoinConstraint, JoinOperator, LimitClause, ObjectName, ObjectNamePart, OrderByKind, Query, SelectItem,
+    SelectItemQualifiedWildcardKind, SetExpr, TableAlias, TableFactor, Value, VisitorMut, WildcardAdditionalOptions,
 };
 
 use super::bind::{Binder, Bound, Names, lower, parts};
@@ -22,18 +21,8 @@ pub(super) struct Rewriter<'b> {
 }
 
 impl<'b> Rewriter<'b> {
-    pub(super) fn new(
-        binder: &'b Binder<'_>,
-        ctes: &'b HashSet<String>,
-        name_outputs: bool,
-    ) -> Self {
-        Self {
-            bound: &binder.bound,
-            names: &binder.names,
-            ctes,
-            name_outputs,
-            depth: 0,
-        }
+    pub(super) fn new(binder: &'b Binder<'_>, ctes: &'b HashSet<String>, name_outputs: bool) -> Self {
+        Self { bound: &binder.bound, names: &binder.names, ctes, name_outputs, depth: 0 }
     }
 
     /// `ns.t.id` becomes `alias.id` when `ns.t` is a table of the statement.
@@ -42,11 +31,7 @@ impl<'b> Rewriter<'b> {
         let hit = self
             .bound
             .iter()
-            .filter(|b| {
-                b.path.len() > 1
-                    && folded.starts_with(&b.path)
-                    && (whole || folded.len() > b.path.len())
-            })
+            .filter(|b| b.path.len() > 1 && folded.starts_with(&b.path) && (whole || folded.len() > b.path.len()))
             .max_by_key(|b| b.path.len());
         if let Some(b) = hit {
             ids.splice(..b.path.len(), [quoted(&b.alias)]);
@@ -59,15 +44,8 @@ impl<'b> Rewriter<'b> {
         for item in s.projection.drain(..) {
             match item {
                 SelectItem::Wildcard(options) => out.extend(self.wildcard(options, &s.from)),
-                SelectItem::QualifiedWildcard(
-                    SelectItemQualifiedWildcardKind::ObjectName(name),
-                    options,
-                ) => {
-                    let mut ids: Vec<Ident> = parts(&name)
-                        .unwrap_or_default()
-                        .iter()
-                        .map(|p| quoted(p))
-                        .collect();
+                SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), options) => {
+                    let mut ids: Vec<Ident> = parts(&name).unwrap_or_default().iter().map(|p| quoted(p)).collect();
                     self.qualify(&mut ids, true);
                     let qualifier = ids.last().map_or_else(String::new, |i| i.value.clone());
                     out.push(self.qualified(ids, options, &self.hidden(&qualifier, &s.from)));
@@ -94,32 +72,20 @@ impl<'b> Rewriter<'b> {
     fn hidden(&self, qualifier: &str, from: &[ast::TableWithJoins]) -> Vec<String> {
         factors(from)
             .filter_map(|f| match f {
-                TableFactor::Table {
-                    name,
-                    alias: Some(a),
-                    ..
-                } if a.name.value.eq_ignore_ascii_case(qualifier) => Some(name),
+                TableFactor::Table { name, alias: Some(a), .. } if a.name.value.eq_ignore_ascii_case(qualifier) => {
+                    Some(name)
+                }
                 _ => None,
             })
-            .find_map(|name| {
-                self.bound
-                    .iter()
-                    .find(|b| !b.internal.is_empty() && name.to_string() == b.internal)
-            })
+            .find_map(|name| self.bound.iter().find(|b| !b.internal.is_empty() && name.to_string() == b.internal))
             .map_or_else(Vec::new, |b| b.hidden.clone())
     }
 
-    fn wildcard(
-        &self,
-        options: WildcardAdditionalOptions,
-        from: &[ast::TableWithJoins],
-    ) -> Vec<SelectItem> {
+    fn wildcard(&self, options: WildcardAdditionalOptions, from: &[ast::TableWithJoins]) -> Vec<SelectItem> {
         let relations: Vec<(Option<&TableAlias>, Vec<String>)> = factors(from)
             .map(|f| match f {
                 TableFactor::Table { alias, .. } | TableFactor::Derived { alias, .. } => {
-                    let hidden = alias
-                        .as_ref()
-                        .map_or_else(Vec::new, |a| self.hidden(&a.name.value, from));
+                    let hidden = alias.as_ref().map_or_else(Vec::new, |a| self.hidden(&a.name.value, from));
                     (alias.as_ref(), hidden)
                 }
                 _ => (None, Vec::new()),
@@ -142,29 +108,15 @@ impl<'b> Rewriter<'b> {
         }
     }
 
-    fn qualified(
-        &self,
-        ids: Vec<Ident>,
-        options: WildcardAdditionalOptions,
-        hidden: &[String],
-    ) -> SelectItem {
+    fn qualified(&self, ids: Vec<Ident>, options: WildcardAdditionalOptions, hidden: &[String]) -> SelectItem {
         let name = ObjectName(ids.into_iter().map(ObjectNamePart::Identifier).collect());
-        SelectItem::QualifiedWildcard(
-            SelectItemQualifiedWildcardKind::ObjectName(name),
-            self.options(options, hidden),
-        )
+        SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), self.options(options, hidden))
     }
 
     /// Adds the hidden columns to what `EXCEPT` leaves out.
-    fn options(
-        &self,
-        mut options: WildcardAdditionalOptions,
-        hidden: &[String],
-    ) -> WildcardAdditionalOptions {
+    fn options(&self, mut options: WildcardAdditionalOptions, hidden: &[String]) -> WildcardAdditionalOptions {
         let mut except: Vec<Ident> = match options.opt_except.take() {
-            Some(e) => std::iter::once(e.first_element)
-                .chain(e.additional_elements)
-                .collect(),
+            Some(e) => std::iter::once(e.first_element).chain(e.additional_elements).collect(),
             None => Vec::new(),
         };
         except.iter_mut().for_each(|i| self.names.fix(i));
@@ -174,10 +126,9 @@ impl<'b> Rewriter<'b> {
             }
         }
         let mut except = except.into_iter();
-        options.opt_except = except.next().map(|first_element| ast::ExceptSelectItem {
-            first_element,
-            additional_elements: except.collect(),
-        });
+        options.opt_except = except
+            .next()
+            .map(|first_element| ast::ExceptSelectItem { first_element, additional_elements: except.collect() });
         options
     }
 
@@ -227,27 +178,16 @@ impl VisitorMut for Rewriter<'_> {
     }
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Error> {
-        let TableFactor::Table {
-            name,
-            alias,
-            args,
-            version,
-            ..
-        } = factor
-        else {
+        let TableFactor::Table { name, alias, args, version, .. } = factor else {
             return ControlFlow::Continue(());
         };
         let Some(path) = parts(name) else {
             return ControlFlow::Continue(());
         };
-        if args.is_some()
-            || (path.len() == 1 && version.is_none() && self.ctes.contains(&path[0].to_lowercase()))
-        {
+        if args.is_some() || (path.len() == 1 && version.is_none() && self.ctes.contains(&path[0].to_lowercase())) {
             for part in &mut name.0 {
                 match part {
-                    ObjectNamePart::Identifier(i) if args.is_some() => {
-                        i.value = i.value.to_lowercase()
-                    }
+                    ObjectNamePart::Identifier(i) if args.is_some() => i.value = i.value.to_lowercase(),
                     ObjectNamePart::Identifier(i) => self.names.fix(i),
                     ObjectNamePart::Function(_) => {}
                 }
@@ -255,26 +195,14 @@ impl VisitorMut for Rewriter<'_> {
             return ControlFlow::Continue(());
         }
         let (path, at) = (lower(&path), version.as_ref().map(ToString::to_string));
-        let hit = self
-            .bound
-            .iter()
-            .find(|b| !b.internal.is_empty() && b.path == path && b.version == at);
+        let hit = self.bound.iter().find(|b| !b.internal.is_empty() && b.path == path && b.version == at);
         let Some(b) = hit else {
-            return ControlFlow::Break(Error::internal(format!(
-                "table {} was not resolved",
-                path.join(".")
-            )));
+            return ControlFlow::Break(Error::internal(format!("table {} was not resolved", path.join("."))));
         };
-        *name = ObjectName(vec![ObjectNamePart::Identifier(Ident::new(
-            b.internal.clone(),
-        ))]);
+        *name = ObjectName(vec![ObjectNamePart::Identifier(Ident::new(b.internal.clone()))]);
         *version = None;
         if alias.is_none() {
-            *alias = Some(TableAlias {
-                explicit: true,
-                name: quoted(&b.alias),
-                columns: Vec::new(),
-            });
+            *alias = Some(TableAlias { explicit: true, name: quoted(&b.alias), columns: Vec::new() });
         }
         ControlFlow::Continue(())
     }
@@ -289,8 +217,7 @@ impl VisitorMut for Rewriter<'_> {
                 }
             }
             // an integer literal is an INT in Spark, if it fits
-            Expr::Value(v) if matches!(&v.value, Value::Number(n, false) if n.parse::<i32>().is_ok()) =>
-            {
+            Expr::Value(v) if matches!(&v.value, Value::Number(n, false) if n.parse::<i32>().is_ok()) => {
                 let literal = std::mem::replace(e, null());
                 *e = Expr::Cast {
                     kind: ast::CastKind::Cast,
@@ -301,28 +228,15 @@ impl VisitorMut for Rewriter<'_> {
                 };
             }
             Expr::Interval(i) => unwrap_number(&mut i.value),
-            Expr::Cast {
-                expr, data_type, ..
-            } if is_string(data_type) => {
+            Expr::Cast { expr, data_type, .. } if is_string(data_type) => {
                 let inner = std::mem::replace(expr.as_mut(), null());
                 *e = call("spark_string", vec![inner]);
             }
-            Expr::RLike {
-                negated,
-                expr,
-                pattern,
-                ..
-            } => {
-                let args = vec![
-                    std::mem::replace(expr.as_mut(), null()),
-                    std::mem::replace(pattern.as_mut(), null()),
-                ];
+            Expr::RLike { negated, expr, pattern, .. } => {
+                let args = vec![std::mem::replace(expr.as_mut(), null()), std::mem::replace(pattern.as_mut(), null())];
                 let matches = call("regexp_like", args);
                 *e = if *negated {
-                    Expr::UnaryOp {
-                        op: ast::UnaryOperator::Not,
-                        expr: Box::new(matches),
-                    }
+                    Expr::UnaryOp { op: ast::UnaryOperator::Not, expr: Box::new(matches) }
                 } else {
                     matches
                 };
@@ -367,8 +281,7 @@ fn is_string(ty: &ast::DataType) -> bool {
 }
 
 fn factors(from: &[ast::TableWithJoins]) -> impl Iterator<Item = &TableFactor> {
-    from.iter()
-        .flat_map(|f| std::iter::once(&f.relation).chain(f.joins.iter().map(|j| &j.relation)))
+    from.iter().flat_map(|f| std::iter::once(&f.relation).chain(f.joins.iter().map(|j| &j.relation)))
 }
 
 fn constraint(op: &mut JoinOperator) -> Option<&mut JoinConstraint> {
@@ -407,10 +320,7 @@ pub(super) fn call(name: &str, args: Vec<Expr>) -> Expr {
         parameters: FunctionArguments::None,
         args: FunctionArguments::List(FunctionArgumentList {
             duplicate_treatment: None,
-            args: args
-                .into_iter()
-                .map(|e| FunctionArg::Unnamed(FunctionArgExpr::Expr(e)))
-                .collect(),
+            args: args.into_iter().map(|e| FunctionArg::Unnamed(FunctionArgExpr::Expr(e))).collect(),
             clauses: Vec::new(),
         }),
         filter: None,
@@ -422,11 +332,7 @@ pub(super) fn call(name: &str, args: Vec<Expr>) -> Expr {
 
 /// Takes the INT cast off a literal again, where the grammar wants a bare number (positions, limits, intervals).
 fn unwrap_number(e: &mut Expr) {
-    if let Expr::Cast {
-        expr,
-        data_type: ast::DataType::Int(None),
-        ..
-    } = e
+    if let Expr::Cast { expr, data_type: ast::DataType::Int(None), .. } = e
         && matches!(expr.as_ref(), Expr::Value(v) if matches!(v.value, Value::Number(..)))
     {
         *e = std::mem::replace(expr.as_mut(), null());
@@ -446,21 +352,14 @@ fn name_outputs(body: &mut SetExpr) {
                     continue;
                 }
                 let text = e.to_string();
-                let text = if text.eq_ignore_ascii_case("count(*)") {
-                    "count(1)".to_string()
-                } else {
-                    text
-                };
+                let text = if text.eq_ignore_ascii_case("count(*)") { "count(1)".to_string() } else { text };
                 let mut name = text.clone();
                 let mut n = 1;
                 while !seen.insert(name.clone()) {
                     n += 1;
                     name = format!("{text} ({n})");
                 }
-                *item = SelectItem::ExprWithAlias {
-                    expr: std::mem::replace(e, null()),
-                    alias: quoted(&name),
-                };
+                *item = SelectItem::ExprWithAlias { expr: std::mem::replace(e, null()), alias: quoted(&name) };
             }
         }
         SetExpr::SetOperation { left, right, .. } => {

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use iceberg::spec::{
-    ListType, Literal, MapType, NestedField, NestedFieldRef, NullOrder, PrimitiveLiteral,
-    PrimitiveType, Schema, SortDirection, SortField, SortOrder, StructType, Transform, Type,
-    UnboundPartitionSpec,
+    ListType, Literal, MapType, NestedField, NestedFieldRef, NullOrder, PrimitiveLiteral, PrimitiveType, Schema,
+    SortDirection, SortField, SortOrder, StructType, Transform, Type, UnboundPartitionSpec,
 };
 
 use super::ast::{ColumnDef, SortTerm, SqlType, Term};
@@ -54,10 +53,9 @@ impl Ids<'_> {
             SqlType::Long => primitive(PrimitiveType::Long),
             SqlType::Float => primitive(PrimitiveType::Float),
             SqlType::Double => primitive(PrimitiveType::Double),
-            SqlType::Decimal(precision, scale) => primitive(PrimitiveType::Decimal {
-                precision: *precision,
-                scale: *scale,
-            }),
+            SqlType::Decimal(precision, scale) => {
+                primitive(PrimitiveType::Decimal { precision: *precision, scale: *scale })
+            }
             SqlType::Date => primitive(PrimitiveType::Date),
             SqlType::Time => primitive(PrimitiveType::Time),
             SqlType::TimestampNtz => primitive(PrimitiveType::Timestamp),
@@ -69,10 +67,7 @@ impl Ids<'_> {
             SqlType::Uuid => primitive(PrimitiveType::Uuid),
             SqlType::Fixed(n) => primitive(PrimitiveType::Fixed(*n)),
             SqlType::Struct(fields) => {
-                let ids: Vec<i32> = fields
-                    .iter()
-                    .map(|f| self.next(&format!("{path}.{}", f.name), &f.ty))
-                    .collect();
+                let ids: Vec<i32> = fields.iter().map(|f| self.next(&format!("{path}.{}", f.name), &f.ty)).collect();
                 let fields = fields
                     .iter()
                     .zip(ids)
@@ -92,32 +87,20 @@ impl Ids<'_> {
             SqlType::List(element) => {
                 let path = format!("{path}.element");
                 let id = self.next(&path, element);
-                Type::List(ListType::new(Arc::new(NestedField::list_element(
-                    id,
-                    self.of(element, id, &path),
-                    false,
-                ))))
+                Type::List(ListType::new(Arc::new(NestedField::list_element(id, self.of(element, id, &path), false))))
             }
             SqlType::Map(key, value) => {
                 let (key_path, value_path) = (format!("{path}.key"), format!("{path}.value"));
                 let (k, v) = (self.next(&key_path, key), self.next(&value_path, value));
                 Type::Map(MapType::new(
                     Arc::new(NestedField::map_key_element(k, self.of(key, k, &key_path))),
-                    Arc::new(NestedField::map_value_element(
-                        v,
-                        self.of(value, v, &value_path),
-                        false,
-                    )),
+                    Arc::new(NestedField::map_value_element(v, self.of(value, v, &value_path), false)),
                 ))
             }
             SqlType::Variant => self.extended(id, ExtType::Variant, PrimitiveType::Binary),
             SqlType::Unknown => self.extended(id, ExtType::Unknown, PrimitiveType::Boolean),
-            SqlType::Geometry(text) => {
-                self.extended(id, ExtType::Geometry(text.clone()), PrimitiveType::Binary)
-            }
-            SqlType::Geography(text) => {
-                self.extended(id, ExtType::Geography(text.clone()), PrimitiveType::Binary)
-            }
+            SqlType::Geometry(text) => self.extended(id, ExtType::Geometry(text.clone()), PrimitiveType::Binary),
+            SqlType::Geography(text) => self.extended(id, ExtType::Geography(text.clone()), PrimitiveType::Binary),
         }
     }
 
@@ -150,10 +133,7 @@ pub(super) fn new_fields(
     planner: &Planner,
     ids: &mut Ids<'_>,
 ) -> Result<Vec<NestedFieldRef>> {
-    let own: Vec<i32> = columns
-        .iter()
-        .map(|c| ids.next(&c.path.join("."), &c.ty))
-        .collect();
+    let own: Vec<i32> = columns.iter().map(|c| ids.next(&c.path.join("."), &c.ty)).collect();
     let mut fields = Vec::with_capacity(columns.len());
     for (c, id) in columns.iter().zip(own) {
         check_column(c, version)?;
@@ -176,32 +156,23 @@ pub(super) fn check_column(c: &ColumnDef, version: u8) -> Result<()> {
     let name = c.path.join(".");
     if version < 3 {
         if let Some(ty) = needs_v3(&c.ty) {
-            return Err(Error::invalid(format!(
-                "type {ty} needs format-version 3; the table has {version}"
-            ))
-            .at(name));
+            return Err(Error::invalid(format!("type {ty} needs format-version 3; the table has {version}")).at(name));
         }
         if c.default.is_some() {
-            return Err(Error::invalid(format!(
-                "default values need format-version 3; the table has {version}"
-            ))
-            .at(name));
+            return Err(
+                Error::invalid(format!("default values need format-version 3; the table has {version}")).at(name)
+            );
         }
     }
     match (&c.ty, &c.default) {
-        (SqlType::Unknown, _) if c.required => Err(Error::invalid(
-            "a column of type unknown is always null, it can't be NOT NULL",
-        )
-        .at(name)),
-        (
-            SqlType::Unknown | SqlType::Variant | SqlType::Geometry(_) | SqlType::Geography(_),
-            Some(_),
-        ) => Err(Error::invalid("a column of this type has no default but null").at(name)),
+        (SqlType::Unknown, _) if c.required => {
+            Err(Error::invalid("a column of type unknown is always null, it can't be NOT NULL").at(name))
+        }
+        (SqlType::Unknown | SqlType::Variant | SqlType::Geometry(_) | SqlType::Geography(_), Some(_)) => {
+            Err(Error::invalid("a column of this type has no default but null").at(name))
+        }
         (SqlType::Struct(_) | SqlType::List(_) | SqlType::Map(..), Some(_)) => {
-            Err(Error::unsupported(
-                "defaults of nested columns are not supported; allowed: primitive types",
-            )
-            .at(name))
+            Err(Error::unsupported("defaults of nested columns are not supported; allowed: primitive types").at(name))
         }
         _ => Ok(()),
     }
@@ -215,19 +186,16 @@ pub(super) fn default_value(
     column: &str,
 ) -> Result<Option<Literal>> {
     let Type::Primitive(p) = ty else {
-        return Err(Error::unsupported(
-            "defaults of nested columns are not supported; allowed: primitive types",
-        )
-        .at(column));
+        return Err(
+            Error::unsupported("defaults of nested columns are not supported; allowed: primitive types").at(column)
+        );
     };
     let value = planner.constant(expr)?;
     if value.is_null() {
         return Ok(None);
     }
     let value = cast_scalar(&value, &arrow_of(p)).map_err(|e| Error::from(e).at(column))?;
-    Ok(Some(literal(&value, p).ok_or_else(|| {
-        Error::invalid(format!("{value} is no default of type {p}")).at(column)
-    })?))
+    Ok(Some(literal(&value, p).ok_or_else(|| Error::invalid(format!("{value} is no default of type {p}")).at(column))?))
 }
 
 /// Arrow type of a primitive.
@@ -240,9 +208,7 @@ pub(super) fn arrow_of(p: &PrimitiveType) -> arrow::datatypes::DataType {
         PrimitiveType::Long => D::Int64,
         PrimitiveType::Float => D::Float32,
         PrimitiveType::Double => D::Float64,
-        PrimitiveType::Decimal { precision, scale } => {
-            D::Decimal128(*precision as u8, *scale as i8)
-        }
+        PrimitiveType::Decimal { precision, scale } => D::Decimal128(*precision as u8, *scale as i8),
         PrimitiveType::Date => D::Date32,
         PrimitiveType::Time => D::Time64(U::Microsecond),
         PrimitiveType::Timestamp => D::Timestamp(U::Microsecond, None),
@@ -266,9 +232,9 @@ fn literal(value: &datafusion::scalar::ScalarValue, ty: &PrimitiveType) -> Optio
         S::Float64(Some(v)) => PrimitiveLiteral::Double((*v).into()),
         S::Decimal128(Some(v), _, _) => PrimitiveLiteral::Int128(*v),
         S::Date32(Some(v)) => PrimitiveLiteral::Int(*v),
-        S::Time64Microsecond(Some(v))
-        | S::TimestampMicrosecond(Some(v), _)
-        | S::TimestampNanosecond(Some(v), _) => PrimitiveLiteral::Long(*v),
+        S::Time64Microsecond(Some(v)) | S::TimestampMicrosecond(Some(v), _) | S::TimestampNanosecond(Some(v), _) => {
+            PrimitiveLiteral::Long(*v)
+        }
         S::Utf8(Some(v)) => PrimitiveLiteral::String(v.clone()),
         S::FixedSizeBinary(16, Some(v)) if *ty == PrimitiveType::Uuid => {
             PrimitiveLiteral::UInt128(u128::from_be_bytes(v.as_slice().try_into().ok()?))
@@ -286,22 +252,11 @@ pub(super) fn resolve<'s>(schema: &'s Schema, path: &[String]) -> Result<&'s Nes
     schema
         .field_by_name(&name)
         .or_else(|| schema.field_by_name_case_insensitive(&name))
-        .ok_or_else(|| {
-            Error::not_found(format!(
-                "table has no column {name:?}; it has: {}",
-                column_names(schema)
-            ))
-        })
+        .ok_or_else(|| Error::not_found(format!("table has no column {name:?}; it has: {}", column_names(schema))))
 }
 
 fn column_names(schema: &Schema) -> String {
-    schema
-        .as_struct()
-        .fields()
-        .iter()
-        .map(|f| f.name.as_str())
-        .collect::<Vec<_>>()
-        .join(", ")
+    schema.as_struct().fields().iter().map(|f| f.name.as_str()).collect::<Vec<_>>().join(", ")
 }
 
 /// Name of a partition field, as Java makes it.
@@ -320,41 +275,26 @@ pub(super) fn partition_name(transform: Transform, column: &str) -> String {
 }
 
 /// Source column and transform of a term, if the transform takes the column's type.
-pub(super) fn bind_term<'s>(
-    schema: &'s Schema,
-    ext: &ExtTypes,
-    term: &Term,
-) -> Result<&'s NestedFieldRef> {
+pub(super) fn bind_term<'s>(schema: &'s Schema, ext: &ExtTypes, term: &Term) -> Result<&'s NestedFieldRef> {
     let field = resolve(schema, &term.column)?;
     let name = term.column.join(".");
     if ext.of(field).is_some() || !field.field_type.is_primitive() {
         let ty = type_text(&field.field_type, field.id, ext);
-        return Err(Error::invalid(format!(
-            "a column of type {ty} can't be transformed; allowed: primitive types"
-        ))
-        .at(name));
+        return Err(
+            Error::invalid(format!("a column of type {ty} can't be transformed; allowed: primitive types")).at(name)
+        );
     }
-    term.transform
-        .result_type(&field.field_type)
-        .map_err(|e| Error::invalid(e.message().to_string()).at(&name))?;
+    term.transform.result_type(&field.field_type).map_err(|e| Error::invalid(e.message().to_string()).at(&name))?;
     Ok(field)
 }
 
 /// The partition spec of a new table.
-pub(super) fn partition_spec(
-    schema: &Schema,
-    ext: &ExtTypes,
-    terms: &[Term],
-) -> Result<UnboundPartitionSpec> {
+pub(super) fn partition_spec(schema: &Schema, ext: &ExtTypes, terms: &[Term]) -> Result<UnboundPartitionSpec> {
     let mut builder = UnboundPartitionSpec::builder();
     for term in terms {
         let field = bind_term(schema, ext, term)?;
         let column = schema.name_by_field_id(field.id).unwrap_or(&field.name);
-        builder = builder.add_partition_field(
-            field.id,
-            partition_name(term.transform, column),
-            term.transform,
-        )?;
+        builder = builder.add_partition_field(field.id, partition_name(term.transform, column), term.transform)?;
     }
     Ok(builder.build())
 }
@@ -368,16 +308,8 @@ pub(super) fn sort_order(schema: &Schema, ext: &ExtTypes, terms: &[SortTerm]) ->
             SortField::builder()
                 .source_id(field.id)
                 .transform(t.term.transform)
-                .direction(if t.descending {
-                    SortDirection::Descending
-                } else {
-                    SortDirection::Ascending
-                })
-                .null_order(if t.nulls_first {
-                    NullOrder::First
-                } else {
-                    NullOrder::Last
-                })
+                .direction(if t.descending { SortDirection::Descending } else { SortDirection::Ascending })
+                .null_order(if t.nulls_first { NullOrder::First } else { NullOrder::Last })
                 .build(),
         );
     }
@@ -407,17 +339,11 @@ pub(super) fn type_text(ty: &Type, id: i32, ext: &ExtTypes) -> String {
             p => p.to_string(),
         },
         Type::Struct(s) => {
-            let fields: Vec<String> = s
-                .fields()
-                .iter()
-                .map(|f| format!("{}:{}", f.name, type_text(&f.field_type, f.id, ext)))
-                .collect();
+            let fields: Vec<String> =
+                s.fields().iter().map(|f| format!("{}:{}", f.name, type_text(&f.field_type, f.id, ext))).collect();
             format!("struct<{}>", fields.join(","))
         }
-        Type::List(l) => format!(
-            "array<{}>",
-            type_text(&l.element_field.field_type, l.element_field.id, ext)
-        ),
+        Type::List(l) => format!("array<{}>", type_text(&l.element_field.field_type, l.element_field.id, ext)),
         Type::Map(m) => format!(
             "map<{},{}>",
             type_text(&m.key_field.field_type, m.key_field.id, ext),
@@ -469,31 +395,21 @@ fn sql_type(ty: &arrow::datatypes::DataType) -> Result<SqlType> {
                 .iter()
                 .map(|f| {
                     let ty = sql_type(f.data_type())?;
-                    Ok(super::ast::SqlField {
-                        name: f.name().clone(),
-                        ty,
-                        required: false,
-                        comment: None,
-                    })
+                    Ok(super::ast::SqlField { name: f.name().clone(), ty, required: false, comment: None })
                 })
                 .collect::<Result<_>>()?,
         ),
         D::List(f) | D::LargeList(f) => SqlType::List(Box::new(sql_type(f.data_type())?)),
         D::Map(f, _) => match f.data_type() {
-            D::Struct(kv) if kv.len() == 2 => SqlType::Map(
-                Box::new(sql_type(kv[0].data_type())?),
-                Box::new(sql_type(kv[1].data_type())?),
-            ),
+            D::Struct(kv) if kv.len() == 2 => {
+                SqlType::Map(Box::new(sql_type(kv[0].data_type())?), Box::new(sql_type(kv[1].data_type())?))
+            }
             _ => {
-                return Err(Error::unsupported(format!(
-                    "a table has no column of type {ty}"
-                )));
+                return Err(Error::unsupported(format!("a table has no column of type {ty}")));
             }
         },
         other => {
-            return Err(Error::unsupported(format!(
-                "a table has no column of type {other}"
-            )));
+            return Err(Error::unsupported(format!("a table has no column of type {other}")));
         }
     })
 }

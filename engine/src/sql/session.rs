@@ -41,18 +41,12 @@ impl StatementResult {
 
     /// Rows of `schema`.
     pub fn rows(schema: SchemaRef, batches: Vec<RecordBatch>) -> Self {
-        Self {
-            schema: Some(schema),
-            batches,
-        }
+        Self { schema: Some(schema), batches }
     }
 
     /// One batch.
     pub fn batch(batch: RecordBatch) -> Self {
-        Self {
-            schema: Some(batch.schema()),
-            batches: vec![batch],
-        }
+        Self { schema: Some(batch.schema()), batches: vec![batch] }
     }
 
     /// Number of rows.
@@ -174,15 +168,9 @@ impl Session {
 
     /// Whether `INSERT OVERWRITE` replaces only the partitions it writes.
     pub fn dynamic_overwrite(&self) -> bool {
-        [
-            "spark.sql.sources.partitionoverwritemode",
-            "partitionoverwritemode",
-        ]
-        .iter()
-        .any(|k| {
-            self.setting(k)
-                .is_some_and(|v| v.eq_ignore_ascii_case("dynamic"))
-        })
+        ["spark.sql.sources.partitionoverwritemode", "partitionoverwritemode"]
+            .iter()
+            .any(|k| self.setting(k).is_some_and(|v| v.eq_ignore_ascii_case("dynamic")))
     }
 
     /// A temporary view.
@@ -237,23 +225,13 @@ impl Session {
             Statement::Use { name } => {
                 let ns = self.namespace_ident(&name)?;
                 if !self.catalog.namespace_exists(&ns).await? {
-                    return Err(Error::not_found(format!(
-                        "namespace {} does not exist",
-                        ns.join(".")
-                    )));
+                    return Err(Error::not_found(format!("namespace {} does not exist", ns.join("."))));
                 }
                 self.namespace = ns;
                 Ok(StatementResult::none())
             }
             Statement::Set { key, value } => self.set(key, value),
-            Statement::CreateView {
-                name,
-                or_replace,
-                if_not_exists,
-                temporary,
-                columns,
-                query,
-            } => {
+            Statement::CreateView { name, or_replace, if_not_exists, temporary, columns, query } => {
                 let [name] = name.as_slice() else {
                     return Err(no_stored_views(&name));
                 };
@@ -275,9 +253,7 @@ impl Session {
                     _ => false,
                 };
                 if !dropped && !if_exists {
-                    return Err(
-                        Error::not_found("there is no such temporary view").at(name.join("."))
-                    );
+                    return Err(Error::not_found("there is no such temporary view").at(name.join(".")));
                 }
                 Ok(StatementResult::none())
             }
@@ -302,11 +278,7 @@ impl Session {
         let mut binder = Binder::new(self);
         binder.bind_output(&mut query).await?;
         let plan = binder.planner().plan_query(query)?;
-        let frame = binder
-            .planner()
-            .context()
-            .execute_logical_plan(plan)
-            .await?;
+        let frame = binder.planner().context().execute_logical_plan(plan).await?;
         let schema = Arc::new(frame.schema().as_arrow().clone());
         let batches = frame.collect().await?;
         // the physical plan may know more about nullability than the logical one
@@ -314,12 +286,7 @@ impl Session {
         Ok(StatementResult::rows(schema, batches))
     }
 
-    async fn create_view(
-        &mut self,
-        name: &str,
-        columns: Vec<String>,
-        query: Box<Query>,
-    ) -> Result<StatementResult> {
+    async fn create_view(&mut self, name: &str, columns: Vec<String>, query: Box<Query>) -> Result<StatementResult> {
         // planned once now, under a name of its own, so that a wrong query is refused here
         let before = self.views.remove(&name.to_lowercase());
         let view = View::Query { query, columns };
@@ -363,8 +330,7 @@ impl Session {
         match name {
             [first, rest @ ..]
                 if !rest.is_empty()
-                    && (first.eq_ignore_ascii_case(&self.name)
-                        || first.eq_ignore_ascii_case(DEFAULT_NAME)) =>
+                    && (first.eq_ignore_ascii_case(&self.name) || first.eq_ignore_ascii_case(DEFAULT_NAME)) =>
             {
                 rest
             }
@@ -382,20 +348,14 @@ impl Session {
     pub fn table_ident(&self, name: &[String]) -> Result<TableIdent> {
         match self.without_catalog(name) {
             [table] => Ok(TableIdent::new(self.namespace.clone(), table.clone())),
-            [ns @ .., table] => Ok(TableIdent::new(
-                NamespaceIdent::from_strs(ns)?,
-                table.clone(),
-            )),
+            [ns @ .., table] => Ok(TableIdent::new(NamespaceIdent::from_strs(ns)?, table.clone())),
             [] => Err(Error::invalid("the name of the table is empty")),
         }
     }
 
     /// The existing table that a statement names, without a metadata table or ref after it.
     pub async fn table(&self, name: &[String]) -> Result<Table> {
-        self.catalog
-            .clone()
-            .load_table(&self.table_ident(name)?)
-            .await
+        self.catalog.clone().load_table(&self.table_ident(name)?).await
     }
 
     /// The table that a name means, and what the name says after it (`.snapshots`, `.branch_x`, `.tag_x`).
@@ -403,10 +363,7 @@ impl Session {
         let ident = self.table_ident(name)?;
         let missing = match self.catalog.clone().load_table(&ident).await {
             Ok(table) => {
-                return Ok(Located {
-                    table,
-                    suffix: None,
-                });
+                return Ok(Located { table, suffix: None });
             }
             Err(e) if e.kind() == ErrorKind::NotFound => e,
             Err(e) => return Err(e),
@@ -416,20 +373,12 @@ impl Session {
             && !base.is_empty()
             && let Some(suffix) = Suffix::parse(last)
         {
-            let table = match self
-                .catalog
-                .clone()
-                .load_table(&self.table_ident(base)?)
-                .await
-            {
+            let table = match self.catalog.clone().load_table(&self.table_ident(base)?).await {
                 Ok(table) => table,
                 Err(e) if e.kind() == ErrorKind::NotFound => return Err(e),
                 Err(e) => return Err(e),
             };
-            return Ok(Located {
-                table,
-                suffix: Some(suffix),
-            });
+            return Ok(Located { table, suffix: Some(suffix) });
         }
         Err(missing)
     }
@@ -445,35 +394,24 @@ impl Session {
             table
                 .snapshot_of_ref(name)
                 .map(|s| Some(s.snapshot_id()))
-                .ok_or_else(|| {
-                    Error::not_found(format!("table has no {kind} {name:?}")).at(table.ident())
-                })
+                .ok_or_else(|| Error::not_found(format!("table has no {kind} {name:?}")).at(table.ident()))
         };
         match (version, suffix) {
-            (Some(_), Some(Suffix::Branch(_) | Suffix::Tag(_))) => Err(Error::invalid(
-                "a name with .branch_ or .tag_ has no further version",
-            )
-            .at(table.ident())),
+            (Some(_), Some(Suffix::Branch(_) | Suffix::Tag(_))) => {
+                Err(Error::invalid("a name with .branch_ or .tag_ has no further version").at(table.ident()))
+            }
             (None, Some(Suffix::Branch(name))) => named(name, "branch"),
             (None, Some(Suffix::Tag(name))) => named(name, "tag"),
             (None, _) => Ok(table.metadata().current_snapshot_id()),
             (Some(Version::Ref(name)), _) => named(name, "branch or tag"),
             (Some(Version::Snapshot(id)), _) => match table.metadata().snapshot_by_id(*id) {
                 Some(_) => Ok(Some(*id)),
-                None => {
-                    Err(Error::not_found(format!("table has no snapshot {id}")).at(table.ident()))
-                }
+                None => Err(Error::not_found(format!("table has no snapshot {id}")).at(table.ident())),
             },
             (Some(Version::TimestampMs(ms)), _) => {
-                let at = table
-                    .metadata()
-                    .history()
-                    .iter()
-                    .rev()
-                    .find(|l| l.timestamp_ms <= *ms);
+                let at = table.metadata().history().iter().rev().find(|l| l.timestamp_ms <= *ms);
                 at.map(|l| Some(l.snapshot_id)).ok_or_else(|| {
-                    Error::not_found(format!("table has no snapshot as old as {ms} ms"))
-                        .at(table.ident())
+                    Error::not_found(format!("table has no snapshot as old as {ms} ms")).at(table.ident())
                 })
             }
         }
@@ -489,18 +427,13 @@ impl Session {
         let Located { table, suffix } = self.locate(name).await?;
         let snapshot = self.snapshot_of(&table, version, suffix.as_ref())?;
         if let Some(Suffix::Metadata(kind)) = suffix {
-            return Ok((
-                metadata_tables::provider(&table, kind, snapshot).await?,
-                Vec::new(),
-            ));
+            return Ok((metadata_tables::provider(&table, kind, snapshot).await?, Vec::new()));
         }
         // a version is read with the schema of its time, a branch with the table's
         let old_schema = version.is_some() || matches!(suffix, Some(Suffix::Tag(_)));
         let provider = dml::scan(table, snapshot, old_schema, hidden)?;
         let schema = provider.schema();
-        let shown = METADATA_COLUMNS
-            .iter()
-            .filter(|c| hidden && schema.column_with_name(c).is_some());
+        let shown = METADATA_COLUMNS.iter().filter(|c| hidden && schema.column_with_name(c).is_some());
         Ok((provider, shown.map(ToString::to_string).collect()))
     }
 }
@@ -513,26 +446,20 @@ impl Suffix {
         if let Some(name) = part.strip_prefix("branch_") {
             return Some(Self::Branch(name.to_string()));
         }
-        part.strip_prefix("tag_")
-            .map(|name| Self::Tag(name.to_string()))
+        part.strip_prefix("tag_").map(|name| Self::Tag(name.to_string()))
     }
 }
 
 fn no_stored_views(name: &[String]) -> Error {
-    Error::unsupported("catalogs of floe hold no views; use CREATE [OR REPLACE] TEMPORARY VIEW with a one-part name").at(name.join("."))
+    Error::unsupported("catalogs of floe hold no views; use CREATE [OR REPLACE] TEMPORARY VIEW with a one-part name")
+        .at(name.join("."))
 }
 
 /// The error of a statement in a script.
 pub fn in_statement(e: &Error, number: usize, line: usize, text: &str) -> Error {
     let short: String = text.chars().take(200).collect();
     let dots = if short.len() < text.len() { "…" } else { "" };
-    let mut out = Error::new(
-        e.kind(),
-        format!(
-            "statement {number} (line {line}): {short}{dots}\n{}",
-            e.message()
-        ),
-    );
+    let mut out = Error::new(e.kind(), format!("statement {number} (line {line}): {short}{dots}\n{}", e.message()));
     if let Some(place) = e.place() {
         out = out.at(place);
     }

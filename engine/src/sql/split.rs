@@ -82,13 +82,8 @@ fn skip_comment(bytes: &[u8], open: usize) -> usize {
 fn piece(script: &str, start: usize, end: usize) -> Piece<'_> {
     let raw = &script[start..end];
     let text = strip_comments(raw);
-    let line = 1 + script[..start + (raw.len() - text.len())]
-        .matches('\n')
-        .count();
-    Piece {
-        text: text.trim_end(),
-        line,
-    }
+    let line = 1 + script[..start + (raw.len() - text.len())].matches('\n').count();
+    Piece { text: text.trim_end(), line }
 }
 
 /// The text after leading blanks and comments.

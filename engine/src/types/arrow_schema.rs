@@ -3,9 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::datatypes::{
-    DataType, Field, FieldRef, Fields, Schema as ArrowSchema, SchemaRef, TimeUnit,
-};
+use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema as ArrowSchema, SchemaRef, TimeUnit};
 use iceberg::spec::{NestedField, PrimitiveType, Schema, Type};
 
 use super::{ExtType, ExtTypes};
@@ -24,35 +22,17 @@ pub fn field_id(field: &Field) -> Option<i32> {
 /// Arrow schema of the table's rows: strings `Utf8`, binaries `Binary`, variant a struct of `metadata` and `value`,
 /// unknown `Null`, geometry and geography `Binary` (WKB).
 pub fn arrow_schema(schema: &Schema, ext: &ExtTypes) -> SchemaRef {
-    Arc::new(ArrowSchema::new(fields(
-        schema.as_struct().fields(),
-        ext,
-        Mode::PLAIN,
-    )))
+    Arc::new(ArrowSchema::new(fields(schema.as_struct().fields(), ext, Mode::PLAIN)))
 }
 
 /// Arrow schema of scans: with `views`, strings and binaries are views, which the Parquet reader fills without a copy.
 pub fn read_arrow_schema(schema: &Schema, ext: &ExtTypes, views: bool) -> SchemaRef {
-    Arc::new(ArrowSchema::new(fields(
-        schema.as_struct().fields(),
-        ext,
-        Mode {
-            views,
-            ..Mode::PLAIN
-        },
-    )))
+    Arc::new(ArrowSchema::new(fields(schema.as_struct().fields(), ext, Mode { views, ..Mode::PLAIN })))
 }
 
 /// Arrow schema of what a file stores: as [`arrow_schema`] without unknown columns, wherever they stand (TYPE-1, PARQ-13).
 pub fn storage_schema(schema: &Schema, ext: &ExtTypes) -> SchemaRef {
-    Arc::new(ArrowSchema::new(fields(
-        schema.as_struct().fields(),
-        ext,
-        Mode {
-            stored: true,
-            ..Mode::PLAIN
-        },
-    )))
+    Arc::new(ArrowSchema::new(fields(schema.as_struct().fields(), ext, Mode { stored: true, ..Mode::PLAIN })))
 }
 
 /// Arrow field of an Iceberg field, with its id.
@@ -72,36 +52,24 @@ struct Mode {
 }
 
 impl Mode {
-    const PLAIN: Self = Self {
-        views: false,
-        stored: false,
-    };
+    const PLAIN: Self = Self { views: false, stored: false };
 }
 
 fn fields(list: &[Arc<NestedField>], ext: &ExtTypes, mode: Mode) -> Fields {
-    list.iter()
-        .filter(|f| !(mode.stored && ext.is_unknown(f)))
-        .map(|f| make_field(f, &f.name, ext, mode))
-        .collect()
+    list.iter().filter(|f| !(mode.stored && ext.is_unknown(f))).map(|f| make_field(f, &f.name, ext, mode)).collect()
 }
 
 fn make_field(field: &NestedField, name: &str, ext: &ExtTypes, mode: Mode) -> FieldRef {
     let field_type = data_type(field, ext, mode);
     Arc::new(
-        Field::new(name, field_type, !field.required).with_metadata(HashMap::from([(
-            FIELD_ID_KEY.to_string(),
-            field.id.to_string(),
-        )])),
+        Field::new(name, field_type, !field.required)
+            .with_metadata(HashMap::from([(FIELD_ID_KEY.to_string(), field.id.to_string())])),
     )
 }
 
 fn data_type(field: &NestedField, ext: &ExtTypes, mode: Mode) -> DataType {
     let binary = || {
-        if mode.views {
-            DataType::BinaryView
-        } else {
-            DataType::Binary
-        }
+        if mode.views { DataType::BinaryView } else { DataType::Binary }
     };
     match ext.of(field) {
         Some(ExtType::Unknown) => return DataType::Null,
@@ -124,10 +92,7 @@ fn data_type(field: &NestedField, ext: &ExtTypes, mode: Mode) -> DataType {
                 make_field(&m.key_field, "key", ext, mode),
                 make_field(&m.value_field, "value", ext, mode),
             ]);
-            DataType::Map(
-                Arc::new(Field::new("key_value", DataType::Struct(entries), false)),
-                false,
-            )
+            DataType::Map(Arc::new(Field::new("key_value", DataType::Struct(entries), false)), false)
         }
     }
 }

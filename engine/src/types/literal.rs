@@ -10,10 +10,7 @@ use crate::{Error, Result};
 pub(crate) fn decimal_bytes(v: i128) -> Vec<u8> {
     let bytes = v.to_be_bytes();
     let sign = if v < 0 { 0xff } else { 0 };
-    let start = bytes
-        .windows(2)
-        .position(|w| w[0] != sign || (w[1] ^ sign) & 0x80 != 0)
-        .unwrap_or(15);
+    let start = bytes.windows(2).position(|w| w[0] != sign || (w[1] ^ sign) & 0x80 != 0).unwrap_or(15);
     bytes[start..].to_vec()
 }
 
@@ -24,9 +21,7 @@ pub(crate) fn decimal_bytes(v: i128) -> Vec<u8> {
 pub fn encode_bound(lit: &PrimitiveLiteral, t: &PrimitiveType) -> Result<Vec<u8>> {
     use PrimitiveLiteral as L;
     if !t.compatible(lit) {
-        return Err(Error::internal(format!(
-            "literal {lit:?} is not of type {t}"
-        )));
+        return Err(Error::internal(format!("literal {lit:?} is not of type {t}")));
     }
     Ok(match lit {
         L::Boolean(v) => vec![u8::from(*v)],
@@ -57,29 +52,14 @@ pub fn decode_bound(bytes: &[u8], t: &PrimitiveType) -> Option<PrimitiveLiteral>
     Some(match t {
         P::Boolean => L::Boolean(*bytes.first().filter(|_| bytes.len() == 1)? != 0),
         P::Int | P::Date => L::Int(i32_le()?),
-        P::Long => L::Long(if bytes.len() == 4 {
-            i32_le()?.into()
-        } else {
-            i64_le()?
-        }),
+        P::Long => L::Long(if bytes.len() == 4 { i32_le()?.into() } else { i64_le()? }),
         P::Time | P::Timestamptz | P::TimestamptzNs => L::Long(i64_le()?),
         // A 4-byte bound is a date from before the promotion (EVO-3); the raw number would be days, not µs (BIN-15).
         P::Timestamp if bytes.len() == 4 => L::Long(i64::from(i32_le()?).checked_mul(DAY_US)?),
-        P::TimestampNs if bytes.len() == 4 => L::Long(
-            i64::from(i32_le()?)
-                .checked_mul(DAY_US)?
-                .checked_mul(1000)?,
-        ),
+        P::TimestampNs if bytes.len() == 4 => L::Long(i64::from(i32_le()?).checked_mul(DAY_US)?.checked_mul(1000)?),
         P::Timestamp | P::TimestampNs => L::Long(i64_le()?),
         P::Float => L::Float(f32_le()?.into()),
-        P::Double => L::Double(
-            if bytes.len() == 4 {
-                f64::from(f32_le()?)
-            } else {
-                f64_le()?
-            }
-            .into(),
-        ),
+        P::Double => L::Double(if bytes.len() == 4 { f64::from(f32_le()?) } else { f64_le()? }.into()),
         P::Decimal { .. } => {
             if bytes.is_empty() || bytes.len() > 16 {
                 return None;
@@ -124,16 +104,8 @@ pub fn literals_equal(a: Option<&Literal>, b: Option<&Literal>) -> bool {
     match (a, b) {
         (None, None) => true,
         (Some(Literal::Primitive(a)), Some(Literal::Primitive(b))) => match (a, b) {
-            (PrimitiveLiteral::Float(x), PrimitiveLiteral::Float(y))
-                if x.is_nan() && y.is_nan() =>
-            {
-                true
-            }
-            (PrimitiveLiteral::Double(x), PrimitiveLiteral::Double(y))
-                if x.is_nan() && y.is_nan() =>
-            {
-                true
-            }
+            (PrimitiveLiteral::Float(x), PrimitiveLiteral::Float(y)) if x.is_nan() && y.is_nan() => true,
+            (PrimitiveLiteral::Double(x), PrimitiveLiteral::Double(y)) if x.is_nan() && y.is_nan() => true,
             _ => compare(a, b) == Some(Ordering::Equal),
         },
         (Some(a), Some(b)) => a == b,

@@ -17,62 +17,36 @@ pub fn literal_from_json(v: &Value, t: &Type) -> Result<Option<Literal>> {
     if v.is_null() {
         return Ok(None);
     }
-    let bad =
-        |clause| Error::malformed(format!("JSON value {v} does not fit type {t}")).clause(clause);
+    let bad = |clause| Error::malformed(format!("JSON value {v} does not fit type {t}")).clause(clause);
     Ok(Some(match t {
-        Type::Primitive(p) => {
-            Literal::Primitive(primitive_from_json(v, p).ok_or_else(|| bad(json_clause(p)))?)
-        }
+        Type::Primitive(p) => Literal::Primitive(primitive_from_json(v, p).ok_or_else(|| bad(json_clause(p)))?),
         Type::Struct(s) => {
             let o = v.as_object().ok_or_else(|| bad("JSON-38"))?;
-            if let Some(k) = o
-                .keys()
-                .find(|k| k.parse().ok().and_then(|id| s.field_by_id(id)).is_none())
-            {
-                return Err(Error::malformed(format!(
-                    "JSON struct value has unknown field id {k:?}"
-                ))
-                .clause("JSON-38"));
+            if let Some(k) = o.keys().find(|k| k.parse().ok().and_then(|id| s.field_by_id(id)).is_none()) {
+                return Err(Error::malformed(format!("JSON struct value has unknown field id {k:?}")).clause("JSON-38"));
             }
             let values = s.fields().iter().map(|f| match o.get(&f.id.to_string()) {
                 Some(v) => literal_from_json(v, &f.field_type),
                 None => Ok(None),
             });
-            Literal::Struct(
-                values
-                    .collect::<Result<Vec<_>>>()?
-                    .into_iter()
-                    .collect::<Struct>(),
-            )
+            Literal::Struct(values.collect::<Result<Vec<_>>>()?.into_iter().collect::<Struct>())
         }
         Type::List(l) => {
             let items = v.as_array().ok_or_else(|| bad("JSON-39"))?;
             Literal::List(
-                items
-                    .iter()
-                    .map(|i| literal_from_json(i, &l.element_field.field_type))
-                    .collect::<Result<_>>()?,
+                items.iter().map(|i| literal_from_json(i, &l.element_field.field_type)).collect::<Result<_>>()?,
             )
         }
         Type::Map(m) => {
-            let list = |k| {
-                v.get(k)
-                    .and_then(Value::as_array)
-                    .ok_or_else(|| bad("JSON-39"))
-            };
+            let list = |k| v.get(k).and_then(Value::as_array).ok_or_else(|| bad("JSON-39"));
             let (keys, values) = (list("keys")?, list("values")?);
             if keys.len() != values.len() {
-                return Err(Error::malformed(format!(
-                    "map value has {} keys and {} values",
-                    keys.len(),
-                    values.len()
-                ))
-                .clause("JSON-39"));
+                return Err(Error::malformed(format!("map value has {} keys and {} values", keys.len(), values.len()))
+                    .clause("JSON-39"));
             }
             let mut map = Map::new();
             for (k, v) in keys.iter().zip(values) {
-                let k =
-                    literal_from_json(k, &m.key_field.field_type)?.ok_or_else(|| bad("JSON-39"))?;
+                let k = literal_from_json(k, &m.key_field.field_type)?.ok_or_else(|| bad("JSON-39"))?;
                 map.insert(k, literal_from_json(v, &m.value_field.field_type)?);
             }
             Literal::Map(map)
@@ -104,23 +78,13 @@ fn primitive_from_json(v: &Value, p: &PrimitiveType) -> Option<PrimitiveLiteral>
         P::Long => L::Long(v.as_i64()?),
         P::Float => L::Float((v.as_f64()? as f32).into()),
         P::Double => L::Double(v.as_f64()?.into()),
-        P::Decimal { precision, scale } => {
-            L::Int128(parse_decimal(v.as_str()?, *precision, *scale)?)
-        }
+        P::Decimal { precision, scale } => L::Int128(parse_decimal(v.as_str()?, *precision, *scale)?),
         P::Date => L::Int(parse_date(v.as_str()?)?),
         P::Time => L::Long(parse_time(v.as_str()?)?),
         P::Timestamp => L::Long(parse_local(v.as_str()?)?.and_utc().timestamp_micros()),
-        P::Timestamptz => L::Long(
-            parse_local(strip_utc(v.as_str()?)?)?
-                .and_utc()
-                .timestamp_micros(),
-        ),
+        P::Timestamptz => L::Long(parse_local(strip_utc(v.as_str()?)?)?.and_utc().timestamp_micros()),
         P::TimestampNs => L::Long(parse_local(v.as_str()?)?.and_utc().timestamp_nanos_opt()?),
-        P::TimestamptzNs => L::Long(
-            parse_local(strip_utc(v.as_str()?)?)?
-                .and_utc()
-                .timestamp_nanos_opt()?,
-        ),
+        P::TimestamptzNs => L::Long(parse_local(strip_utc(v.as_str()?)?)?.and_utc().timestamp_nanos_opt()?),
         P::String => L::String(v.as_str()?.to_string()),
         P::Uuid => {
             let s = v.as_str().filter(|s| s.len() == 36)?;
@@ -141,9 +105,7 @@ pub(super) fn parse_date(s: &str) -> Option<i32> {
 }
 
 pub(super) fn parse_time(s: &str) -> Option<i64> {
-    let t = NaiveTime::parse_from_str(s, "%H:%M:%S%.f")
-        .or_else(|_| NaiveTime::parse_from_str(s, "%H:%M"))
-        .ok()?;
+    let t = NaiveTime::parse_from_str(s, "%H:%M:%S%.f").or_else(|_| NaiveTime::parse_from_str(s, "%H:%M")).ok()?;
     Some(i64::from(t.num_seconds_from_midnight()) * 1_000_000 + i64::from(t.nanosecond() / 1000))
 }
 
@@ -164,9 +126,7 @@ pub(super) fn parse_decimal(s: &str, precision: u32, scale: u32) -> Option<i128>
         None => (false, mantissa.strip_prefix('+').unwrap_or(mantissa)),
     };
     let (int, frac) = digits.split_once('.').unwrap_or((digits, ""));
-    if int.is_empty() && frac.is_empty()
-        || !int.bytes().chain(frac.bytes()).all(|b| b.is_ascii_digit())
-    {
+    if int.is_empty() && frac.is_empty() || !int.bytes().chain(frac.bytes()).all(|b| b.is_ascii_digit()) {
         return None;
     }
     if frac.len() as i32 - exp != scale as i32 {
@@ -177,11 +137,7 @@ pub(super) fn parse_decimal(s: &str, precision: u32, scale: u32) -> Option<i128>
     if trimmed.len() > precision as usize {
         return None;
     }
-    let v: i128 = if trimmed.is_empty() {
-        0
-    } else {
-        trimmed.parse().ok()?
-    };
+    let v: i128 = if trimmed.is_empty() { 0 } else { trimmed.parse().ok()? };
     Some(if neg { -v } else { v })
 }
 
@@ -202,10 +158,7 @@ pub(super) fn from_hex(s: &str) -> Option<Vec<u8>> {
     if !s.len().is_multiple_of(2) || !s.is_ascii() {
         return None;
     }
-    (0..s.len())
-        .step_by(2)
-        .map(|i| u8::from_str_radix(&s[i..i + 2], 16).ok())
-        .collect()
+    (0..s.len()).step_by(2).map(|i| u8::from_str_radix(&s[i..i + 2], 16).ok()).collect()
 }
 
 pub(super) fn to_hex(b: &[u8]) -> String {
@@ -224,26 +177,17 @@ pub(super) fn format_date(days: i32) -> Option<String> {
 
 pub(super) fn format_time(us: i64) -> Option<String> {
     let secs = u32::try_from(us.div_euclid(1_000_000)).ok()?;
-    let t = NaiveTime::from_num_seconds_from_midnight_opt(
-        secs,
-        us.rem_euclid(1_000_000) as u32 * 1000,
-    )?;
+    let t = NaiveTime::from_num_seconds_from_midnight_opt(secs, us.rem_euclid(1_000_000) as u32 * 1000)?;
     Some(t.format("%H:%M:%S%.6f").to_string())
 }
 
 pub(super) fn format_micros(us: i64) -> Option<String> {
-    let t = DateTime::from_timestamp(
-        us.div_euclid(1_000_000),
-        us.rem_euclid(1_000_000) as u32 * 1000,
-    )?;
+    let t = DateTime::from_timestamp(us.div_euclid(1_000_000), us.rem_euclid(1_000_000) as u32 * 1000)?;
     Some(t.format("%Y-%m-%dT%H:%M:%S%.6f").to_string())
 }
 
 pub(super) fn format_nanos(ns: i64) -> Option<String> {
-    let t = DateTime::from_timestamp(
-        ns.div_euclid(1_000_000_000),
-        ns.rem_euclid(1_000_000_000) as u32,
-    )?;
+    let t = DateTime::from_timestamp(ns.div_euclid(1_000_000_000), ns.rem_euclid(1_000_000_000) as u32)?;
     Some(t.format("%Y-%m-%dT%H:%M:%S%.9f").to_string())
 }
 
@@ -252,8 +196,7 @@ pub(super) fn format_nanos(ns: i64) -> Option<String> {
 /// # Errors
 /// [`crate::ErrorKind::InvalidInput`] when there is no such form: another type, NaN, a date outside the calendar.
 pub fn literal_to_json(lit: &Literal, t: &Type) -> Result<Value> {
-    let none =
-        || Error::invalid(format!("literal {lit:?} has no JSON form as {t}")).clause("JSON-30");
+    let none = || Error::invalid(format!("literal {lit:?} has no JSON form as {t}")).clause("JSON-30");
     Ok(match (lit, t) {
         (Literal::Primitive(l), Type::Primitive(p)) => primitive_to_json(l, p).ok_or_else(none)?,
         (Literal::Struct(v), Type::Struct(s)) => {
@@ -268,20 +211,14 @@ pub fn literal_to_json(lit: &Literal, t: &Type) -> Result<Value> {
         (Literal::List(items), Type::List(l)) => Value::Array(
             items
                 .iter()
-                .map(|i| {
-                    i.as_ref().map_or(Ok(Value::Null), |i| {
-                        literal_to_json(i, &l.element_field.field_type)
-                    })
-                })
+                .map(|i| i.as_ref().map_or(Ok(Value::Null), |i| literal_to_json(i, &l.element_field.field_type)))
                 .collect::<Result<_>>()?,
         ),
         (Literal::Map(map), Type::Map(m)) => {
             let (mut keys, mut values) = (Vec::new(), Vec::new());
             for (k, v) in map.clone() {
                 keys.push(literal_to_json(&k, &m.key_field.field_type)?);
-                values.push(v.map_or(Ok(Value::Null), |v| {
-                    literal_to_json(&v, &m.value_field.field_type)
-                })?);
+                values.push(v.map_or(Ok(Value::Null), |v| literal_to_json(&v, &m.value_field.field_type))?);
             }
             serde_json::json!({"keys": keys, "values": values})
         }

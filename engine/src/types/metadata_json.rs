@@ -23,9 +23,7 @@ pub fn metadata_from_json(bytes: &[u8]) -> Result<Metadata> {
         flate2::read::MultiGzDecoder::new(bytes)
             .take(MAX_METADATA_BYTES)
             .read_to_end(&mut out)
-            .map_err(|e| {
-                Error::malformed(format!("metadata is not valid gzip: {e}")).clause("JSON-22")
-            })?;
+            .map_err(|e| Error::malformed(format!("metadata is not valid gzip: {e}")).clause("JSON-22"))?;
         plain = out;
         &plain[..]
     } else {
@@ -53,17 +51,11 @@ pub fn metadata_to_json(metadata: &Metadata) -> Result<Vec<u8>> {
     for schema in m.schemas_iter() {
         overlay::check_defaults(schema)?;
     }
-    let mut value = serde_json::to_value(m)
-        .map_err(|e| Error::internal(format!("table metadata to JSON: {e}")))?;
-    let o = value
-        .as_object_mut()
-        .ok_or_else(|| Error::internal("table metadata is not an object"))?;
+    let mut value = serde_json::to_value(m).map_err(|e| Error::internal(format!("table metadata to JSON: {e}")))?;
+    let o = value.as_object_mut().ok_or_else(|| Error::internal("table metadata is not an object"))?;
     if let Some(Value::Array(schemas)) = o.get_mut("schemas") {
         for s in schemas.iter_mut() {
-            let id = s
-                .get("schema-id")
-                .and_then(Value::as_i64)
-                .unwrap_or_default() as i32;
+            let id = s.get("schema-id").and_then(Value::as_i64).unwrap_or_default() as i32;
             if let Some(schema) = m.schema_by_id(id) {
                 overlay::restore_schema(s, schema, &metadata.ext)?;
             }
@@ -82,15 +74,10 @@ pub fn metadata_to_json(metadata: &Metadata) -> Result<Vec<u8>> {
     ] {
         sort_list(o, list, |v| v.get(key).and_then(Value::as_i64));
     }
-    sort_list(o, "encryption-keys", |v| {
-        v.get("key-id").and_then(Value::as_str).map(str::to_string)
-    });
+    sort_list(o, "encryption-keys", |v| v.get("key-id").and_then(Value::as_str).map(str::to_string));
     sort_list(o, "snapshots", |v| {
         let n = |k| v.get(k).and_then(Value::as_i64).unwrap_or_default();
-        (
-            Some(n("sequence-number")),
-            Some(format!("{:020}{:020}", n("timestamp-ms"), n("snapshot-id"))),
-        )
+        (Some(n("sequence-number")), Some(format!("{:020}{:020}", n("timestamp-ms"), n("snapshot-id"))))
     });
     for map in ["properties", "refs"] {
         if let Some(Value::Object(p)) = o.get_mut(map) {
@@ -116,20 +103,9 @@ fn sort_list<K: Ord>(o: &mut Map<String, Value>, list: &str, key: impl Fn(&Value
 
 /// Java writes these even when empty, and old readers of other engines expect them (META-11, META-12).
 fn write_empty_lists(o: &mut Map<String, Value>) {
-    let v3 = o
-        .get("format-version")
-        .and_then(Value::as_i64)
-        .unwrap_or_default()
-        >= 3;
-    o.entry("current-snapshot-id")
-        .or_insert(if v3 { Value::Null } else { Value::from(-1) });
-    for list in [
-        "snapshots",
-        "statistics",
-        "partition-statistics",
-        "snapshot-log",
-        "metadata-log",
-    ] {
+    let v3 = o.get("format-version").and_then(Value::as_i64).unwrap_or_default() >= 3;
+    o.entry("current-snapshot-id").or_insert(if v3 { Value::Null } else { Value::from(-1) });
+    for list in ["snapshots", "statistics", "partition-statistics", "snapshot-log", "metadata-log"] {
         o.entry(list).or_insert_with(|| Value::Array(Vec::new()));
     }
     for map in ["properties", "refs"] {
@@ -175,28 +151,18 @@ const FIELDS: &[(&str, Kind, i64, &str)] = &[
 
 /// Checks the version and the presence and kind of each top-level field; the version.
 fn check_fields(value: &Value) -> Result<i64> {
-    let o = value
-        .as_object()
-        .ok_or_else(|| Error::malformed("metadata is not a JSON object").clause("META-1"))?;
+    let o = value.as_object().ok_or_else(|| Error::malformed("metadata is not a JSON object").clause("META-1"))?;
     let version = o
         .get("format-version")
         .and_then(Value::as_i64)
-        .ok_or_else(|| {
-            Error::malformed("metadata has no integer \"format-version\"").clause("META-F01")
-        })?;
+        .ok_or_else(|| Error::malformed("metadata has no integer \"format-version\"").clause("META-F01"))?;
     if !(1..=3).contains(&version) {
-        return Err(
-            Error::unsupported(format!("format-version is {version}; supported: 1, 2, 3"))
-                .clause("META-F01"),
-        );
+        return Err(Error::unsupported(format!("format-version is {version}; supported: 1, 2, 3")).clause("META-F01"));
     }
     for (name, kind, since, clause) in FIELDS {
         match o.get(*name).filter(|v| !v.is_null()) {
             None if *since > 0 && version >= *since => {
-                return Err(Error::malformed(format!(
-                    "metadata of version {version} has no {name:?}"
-                ))
-                .clause(clause));
+                return Err(Error::malformed(format!("metadata of version {version} has no {name:?}")).clause(clause));
             }
             None => {}
             Some(v) => {
@@ -207,23 +173,13 @@ fn check_fields(value: &Value) -> Result<i64> {
                     Kind::Object => (v.is_object(), "an object"),
                 };
                 if !ok {
-                    return Err(Error::malformed(format!(
-                        "metadata field {name:?} must be {want}"
-                    ))
-                    .clause(clause));
+                    return Err(Error::malformed(format!("metadata field {name:?} must be {want}")).clause(clause));
                 }
             }
         }
     }
-    if version == 1
-        && !["schema", "schemas"]
-            .iter()
-            .any(|k| o.get(*k).is_some_and(|v| !v.is_null()))
-    {
-        return Err(Error::malformed(
-            "metadata of version 1 has neither \"schema\" nor \"schemas\"",
-        )
-        .clause("META-F07"));
+    if version == 1 && !["schema", "schemas"].iter().any(|k| o.get(*k).is_some_and(|v| !v.is_null())) {
+        return Err(Error::malformed("metadata of version 1 has neither \"schema\" nor \"schemas\"").clause("META-F07"));
     }
     Ok(version)
 }
@@ -244,9 +200,7 @@ fn upgrade(value: &mut Value, version: i64) {
         if version >= 2 {
             s.entry("sequence-number").or_insert(Value::from(0));
             // The crate's own choice for V1 snapshots without a summary.
-            let summary = s
-                .entry("summary")
-                .or_insert_with(|| Value::Object(Map::new()));
+            let summary = s.entry("summary").or_insert_with(|| Value::Object(Map::new()));
             if let Value::Object(summary) = summary {
                 summary.entry("operation").or_insert("append".into());
             }
@@ -271,10 +225,7 @@ fn strip(value: &mut Value, ext: &mut ExtTypes) -> Result<()> {
         overlay::strip_schema(s, ext).map_err(|e| prefix(e, "schema"))?;
     }
     // With one entry an id, "unknown in one schema and boolean in another" could not be told apart on writing.
-    if let Some((id, t)) = plain.iter().find(|(id, t)| {
-        ext.get(*id)
-            .is_some_and(|e| e.surrogate().to_string() == *t)
-    }) {
+    if let Some((id, t)) = plain.iter().find(|(id, t)| ext.get(*id).is_some_and(|e| e.surrogate().to_string() == *t)) {
         return Err(Error::unsupported(format!(
             "column id {id} is {t} in one schema and {} in another",
             ext.get(*id).map_or("", |e| e.as_str())
@@ -288,14 +239,8 @@ fn strip(value: &mut Value, ext: &mut ExtTypes) -> Result<()> {
 fn plain_surrogates(v: &Value, out: &mut Vec<(i32, String)>) {
     match v {
         Value::Object(o) => {
-            for (id, t) in [
-                ("id", "type"),
-                ("element-id", "element"),
-                ("key-id", "key"),
-                ("value-id", "value"),
-            ] {
-                if let (Some(id), Some(Value::String(t))) =
-                    (o.get(id).and_then(Value::as_i64), o.get(t))
+            for (id, t) in [("id", "type"), ("element-id", "element"), ("key-id", "key"), ("value-id", "value")] {
+                if let (Some(id), Some(Value::String(t))) = (o.get(id).and_then(Value::as_i64), o.get(t))
                     && (t == "boolean" || t == "binary")
                 {
                     out.push((id as i32, t.clone()));
@@ -318,18 +263,13 @@ fn prefix(e: Error, place: &str) -> Error {
 
 /// Says which part is wrong: the parser's own message is only that no variant matched.
 fn explain(value: &Value, version: i64, message: &str) -> Error {
-    let each = |list: &str,
-                check: &dyn Fn(&Value) -> Option<String>,
-                clause: &'static str|
-     -> Option<Error> {
+    let each = |list: &str, check: &dyn Fn(&Value) -> Option<String>, clause: &'static str| -> Option<Error> {
         value
             .get(list)?
             .as_array()?
             .iter()
             .enumerate()
-            .find_map(|(i, v)| {
-                check(v).map(|why| Error::malformed(format!("{list}[{i}]: {why}")).clause(clause))
-            })
+            .find_map(|(i, v)| check(v).map(|why| Error::malformed(format!("{list}[{i}]: {why}")).clause(clause)))
     };
     let parse = |e: serde_json::Error| e.to_string();
     let schema = |v: &Value| {
@@ -339,64 +279,41 @@ fn explain(value: &Value, version: i64, message: &str) -> Error {
         serde_json::from_value::<Schema>(v.clone()).err().map(parse)
     };
     let snapshot = |v: &Value| {
-        let missing = [
-            ("snapshot-id", "an integer"),
-            ("timestamp-ms", "an integer"),
-            ("manifest-list", "a string"),
-        ]
-        .into_iter()
-        .find(|(k, want)| match *want {
-            "an integer" => v.get(k).and_then(Value::as_i64).is_none(),
-            _ => v.get(k).and_then(Value::as_str).is_none(),
-        });
+        let missing = [("snapshot-id", "an integer"), ("timestamp-ms", "an integer"), ("manifest-list", "a string")]
+            .into_iter()
+            .find(|(k, want)| match *want {
+                "an integer" => v.get(k).and_then(Value::as_i64).is_none(),
+                _ => v.get(k).and_then(Value::as_str).is_none(),
+            });
         if let Some((k, want)) = missing {
             return Some(format!("no {k:?}, which must be {want}"));
         }
         let op = v.get("summary").and_then(|s| s.get("operation"))?;
-        let known = op
-            .as_str()
-            .is_some_and(|s| ["append", "replace", "overwrite", "delete"].contains(&s));
+        let known = op.as_str().is_some_and(|s| ["append", "replace", "overwrite", "delete"].contains(&s));
         (!known).then(|| format!("operation {op}; allowed: append, replace, overwrite, delete"))
     };
     each("schemas", &schema, "META-F08")
         .or_else(|| {
-            each(
-                "partition-specs",
-                &|v| {
-                    serde_json::from_value::<PartitionSpec>(v.clone())
-                        .err()
-                        .map(parse)
-                },
-                "JSON-10",
-            )
+            each("partition-specs", &|v| serde_json::from_value::<PartitionSpec>(v.clone()).err().map(parse), "JSON-10")
         })
         .or_else(|| {
-            each(
-                "sort-orders",
-                &|v| {
-                    serde_json::from_value::<SortOrder>(v.clone())
-                        .err()
-                        .map(parse)
-                },
-                "JSON-14",
-            )
+            each("sort-orders", &|v| serde_json::from_value::<SortOrder>(v.clone()).err().map(parse), "JSON-14")
         })
         .or_else(|| each("snapshots", &snapshot, "META-F16"))
         .unwrap_or_else(|| {
             // The reason of a version's own conversion is lost in the parser's untagged enum; ask again by hand.
             let reason = consistency(value).unwrap_or_else(|| message.to_string());
-            Error::malformed(format!("table metadata of version {version}: {reason}"))
-                .clause("META-F01")
+            Error::malformed(format!("table metadata of version {version}: {reason}")).clause("META-F01")
         })
 }
 
 /// Checks references inside the document, the other reason for which the parser gives up.
 fn consistency(value: &Value) -> Option<String> {
     let has = |list: &str, key: &str, id: i64| {
-        value.get(list).and_then(Value::as_array).is_some_and(|a| {
-            a.iter()
-                .any(|v| v.get(key).and_then(Value::as_i64) == Some(id))
-        })
+        value
+            .get(list)
+            .and_then(Value::as_array)
+            .is_some_and(|a| a.iter().any(|v| v.get(key).and_then(Value::as_i64) == Some(id)))
     };
     for (field, list, key) in [
         ("current-schema-id", "schemas", "schema-id"),
@@ -415,23 +332,13 @@ fn consistency(value: &Value) -> Option<String> {
         for (name, r) in refs {
             let id = r.get("snapshot-id").and_then(Value::as_i64);
             if !id.is_some_and(|id| has("snapshots", "snapshot-id", id)) {
-                return Some(format!(
-                    "ref {name:?} points at {id:?}, and no such snapshot exists"
-                ));
+                return Some(format!("ref {name:?} points at {id:?}, and no such snapshot exists"));
             }
         }
-        let main = refs
-            .get("main")
-            .and_then(|m| m.get("snapshot-id"))
-            .and_then(Value::as_i64);
-        let current = value
-            .get("current-snapshot-id")
-            .and_then(Value::as_i64)
-            .filter(|id| *id != -1);
+        let main = refs.get("main").and_then(|m| m.get("snapshot-id")).and_then(Value::as_i64);
+        let current = value.get("current-snapshot-id").and_then(Value::as_i64).filter(|id| *id != -1);
         if main.is_some() && main != current {
-            return Some(format!(
-                "current-snapshot-id is {current:?} and ref main is {main:?} (META-33)"
-            ));
+            return Some(format!("current-snapshot-id is {current:?} and ref main is {main:?} (META-33)"));
         }
     }
     None

@@ -18,20 +18,17 @@ mod partition;
 mod transform;
 
 pub use arrow_schema::{
-    FIELD_ID_KEY, arrow_field, arrow_schema, arrow_type, field_id, read_arrow_schema,
-    storage_schema,
+    FIELD_ID_KEY, arrow_field, arrow_schema, arrow_type, field_id, read_arrow_schema, storage_schema,
 };
 pub use literal::{compare, datum, decode_bound, encode_bound, literals_equal, primitive};
 pub use literal_array::{array_value, literal_to_array};
 pub use literal_json::{literal_from_json, literal_to_json};
 pub use metadata_json::{gzip, metadata_from_json, metadata_to_json};
 pub use overlay::{
-    restore_types, schema_from_json, schema_from_value, schema_to_json, substitute, type_from_json,
-    type_name,
+    restore_types, schema_from_json, schema_from_value, schema_to_json, substitute, type_from_json, type_name,
 };
 pub use partition::{
-    human_value, partition_from_path, partition_path, partition_to_string, partition_type,
-    partition_values,
+    human_value, partition_from_path, partition_path, partition_to_string, partition_type, partition_values,
 };
 pub(crate) use transform::as_source;
 pub use transform::{hash_bytes, transform_array, transform_literal};
@@ -88,9 +85,7 @@ impl ExtTypes {
     /// True type of `field` as it stands in one schema: an id that was `unknown` and got promoted since (EVO-1) has
     /// an entry, but its newer schema no longer holds the surrogate.
     pub fn of(&self, field: &NestedField) -> Option<&ExtType> {
-        self.0
-            .get(&field.id)
-            .filter(|e| *field.field_type == Type::Primitive(e.surrogate()))
+        self.0.get(&field.id).filter(|e| *field.field_type == Type::Primitive(e.surrogate()))
     }
 
     /// Whether `field` is an `unknown` column: always null and in no file (TYPE-1).

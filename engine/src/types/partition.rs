@@ -9,13 +9,11 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use chrono::{DateTime, NaiveDateTime, NaiveTime, Timelike};
 use iceberg::spec::{
-    Literal, NestedField, PartitionSpec, PrimitiveLiteral, PrimitiveType, Schema, Struct,
-    StructType, TableMetadata, Transform, Type,
+    Literal, NestedField, PartitionSpec, PrimitiveLiteral, PrimitiveType, Schema, Struct, StructType, TableMetadata,
+    Transform, Type,
 };
 
-use super::literal_json::{
-    format_date, format_decimal, parse_date, parse_decimal, parse_local, parse_time,
-};
+use super::literal_json::{format_date, format_decimal, parse_date, parse_decimal, parse_local, parse_time};
 use super::{ExtTypes, as_source, field_id, transform_array};
 use crate::{Error, Result};
 
@@ -57,13 +55,12 @@ pub fn partition_values(
         .iter()
         .map(|f| {
             let source = as_source(schema, ext, f)?;
-            let column = column_by_id(batch.schema_ref().fields(), batch.columns(), f.source_id)
-                .ok_or_else(|| {
-                    Error::internal(format!(
-                        "rows have no column id {}, source of partition field {:?}",
-                        f.source_id, f.name
-                    ))
-                })?;
+            let column = column_by_id(batch.schema_ref().fields(), batch.columns(), f.source_id).ok_or_else(|| {
+                Error::internal(format!(
+                    "rows have no column id {}, source of partition field {:?}",
+                    f.source_id, f.name
+                ))
+            })?;
             transform_array(f.transform, &column, &source)
         })
         .collect()
@@ -108,9 +105,7 @@ pub fn human_value(transform: Transform, t: &Type, value: Option<&Literal>) -> S
         (Transform::Year, L::Int(v)) => Some(format!("{:04}", 1970 + i64::from(*v))),
         (Transform::Month, L::Int(v)) => Some(month(*v)),
         (Transform::Day, L::Int(v)) => format_date(*v),
-        (Transform::Hour, L::Int(v)) => {
-            format_date(v.div_euclid(24)).map(|d| format!("{d}-{:02}", v.rem_euclid(24)))
-        }
+        (Transform::Hour, L::Int(v)) => format_date(v.div_euclid(24)).map(|d| format!("{d}-{:02}", v.rem_euclid(24))),
         _ => match (t.as_primitive_type(), v) {
             (_, L::Boolean(v)) => Some(v.to_string()),
             (_, L::String(v)) => Some(v.clone()),
@@ -122,16 +117,11 @@ pub fn human_value(transform: Transform, t: &Type, value: Option<&Literal>) -> S
             (Some(P::Date), L::Int(v)) => format_date(*v),
             (Some(P::Time), L::Long(v)) => time_text(*v),
             (Some(P::Timestamp), L::Long(v)) => micros(*v).map(|t| local_text(&t)),
-            (Some(P::Timestamptz), L::Long(v)) => {
-                micros(*v).map(|t| format!("{}Z", local_text(&t)))
+            (Some(P::Timestamptz), L::Long(v)) => micros(*v).map(|t| format!("{}Z", local_text(&t))),
+            (Some(P::TimestampNs), L::Long(v)) => Some(local_text(&DateTime::from_timestamp_nanos(*v).naive_utc())),
+            (Some(P::TimestamptzNs), L::Long(v)) => {
+                Some(format!("{}Z", local_text(&DateTime::from_timestamp_nanos(*v).naive_utc())))
             }
-            (Some(P::TimestampNs), L::Long(v)) => {
-                Some(local_text(&DateTime::from_timestamp_nanos(*v).naive_utc()))
-            }
-            (Some(P::TimestamptzNs), L::Long(v)) => Some(format!(
-                "{}Z",
-                local_text(&DateTime::from_timestamp_nanos(*v).naive_utc())
-            )),
             _ => None,
         },
     };
@@ -139,24 +129,12 @@ pub fn human_value(transform: Transform, t: &Type, value: Option<&Literal>) -> S
 }
 
 fn month(v: i32) -> String {
-    format!(
-        "{:04}-{:02}",
-        1970 + i64::from(v.div_euclid(12)),
-        v.rem_euclid(12) + 1
-    )
+    format!("{:04}-{:02}", 1970 + i64::from(v.div_euclid(12)), v.rem_euclid(12) + 1)
 }
 
 fn float_text(v: f64, text: String) -> String {
     // The names that Java prints.
-    if v.is_infinite() {
-        if v > 0.0 {
-            "Infinity".into()
-        } else {
-            "-Infinity".into()
-        }
-    } else {
-        text
-    }
+    if v.is_infinite() { if v > 0.0 { "Infinity".into() } else { "-Infinity".into() } } else { text }
 }
 
 fn micros(v: i64) -> Option<NaiveDateTime> {
@@ -165,8 +143,7 @@ fn micros(v: i64) -> Option<NaiveDateTime> {
 
 fn time_text(us: i64) -> Option<String> {
     let secs = u32::try_from(us.div_euclid(1_000_000)).ok()?;
-    NaiveTime::from_num_seconds_from_midnight_opt(secs, us.rem_euclid(1_000_000) as u32 * 1000)
-        .map(|t| clock(&t))
+    NaiveTime::from_num_seconds_from_midnight_opt(secs, us.rem_euclid(1_000_000) as u32 * 1000).map(|t| clock(&t))
 }
 
 /// Seconds and fraction only as far as they are not zero, fractions in groups of three digits: what Java prints.
@@ -200,17 +177,13 @@ fn parts<'a>(
 /// Folder of a partition below the data location: `name=value` joined by `/`, each part URL-encoded (LOC-4); empty for
 /// an unpartitioned spec.
 pub fn partition_path(spec: &PartitionSpec, t: &StructType, values: &Struct) -> String {
-    let parts: Vec<_> = parts(spec, t, values)
-        .map(|(n, v)| format!("{}={}", url_encode(n), url_encode(&v)))
-        .collect();
+    let parts: Vec<_> = parts(spec, t, values).map(|(n, v)| format!("{}={}", url_encode(n), url_encode(&v))).collect();
     parts.join("/")
 }
 
 /// The same for people: not encoded.
 pub fn partition_to_string(spec: &PartitionSpec, t: &StructType, values: &Struct) -> String {
-    let parts: Vec<_> = parts(spec, t, values)
-        .map(|(n, v)| format!("{n}={v}"))
-        .collect();
+    let parts: Vec<_> = parts(spec, t, values).map(|(n, v)| format!("{n}={v}")).collect();
     parts.join("/")
 }
 
@@ -218,9 +191,7 @@ fn url_encode(s: &str) -> String {
     let mut out = String::with_capacity(s.len());
     for b in s.bytes() {
         match b {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'-' | b'*' | b'_' => {
-                out.push(b as char)
-            }
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'-' | b'*' | b'_' => out.push(b as char),
             b' ' => out.push('+'),
             _ => out.push_str(&format!("%{b:02X}")),
         }
@@ -258,33 +229,20 @@ pub fn partition_from_path(spec: &PartitionSpec, t: &StructType, path: &str) -> 
         ))
         .clause("LOC-4"));
     }
-    let values = parts
-        .iter()
-        .zip(spec.fields())
-        .zip(t.fields())
-        .map(|((part, f), t)| {
-            let bad = || {
-                Error::invalid(format!(
-                    "partition part {part:?} is not {:?} of {}",
-                    f.name, t.field_type
-                ))
-                .clause("LOC-4")
-            };
-            let (name, value) = part.split_once('=').ok_or_else(bad)?;
-            let (name, value) = (
-                url_decode(name).ok_or_else(bad)?,
-                url_decode(value).ok_or_else(bad)?,
-            );
-            if name != f.name {
-                return Err(bad());
-            }
-            if value == "null" {
-                return Ok(None);
-            }
-            parse_human(f.transform, &t.field_type, &value)
-                .map(|v| Some(Literal::Primitive(v)))
-                .ok_or_else(bad)
-        });
+    let values = parts.iter().zip(spec.fields()).zip(t.fields()).map(|((part, f), t)| {
+        let bad = || {
+            Error::invalid(format!("partition part {part:?} is not {:?} of {}", f.name, t.field_type)).clause("LOC-4")
+        };
+        let (name, value) = part.split_once('=').ok_or_else(bad)?;
+        let (name, value) = (url_decode(name).ok_or_else(bad)?, url_decode(value).ok_or_else(bad)?);
+        if name != f.name {
+            return Err(bad());
+        }
+        if value == "null" {
+            return Ok(None);
+        }
+        parse_human(f.transform, &t.field_type, &value).map(|v| Some(Literal::Primitive(v))).ok_or_else(bad)
+    });
     Ok(values.collect::<Result<Vec<_>>>()?.into_iter().collect())
 }
 
@@ -295,11 +253,7 @@ fn parse_human(transform: Transform, t: &Type, s: &str) -> Option<PrimitiveLiter
         (Transform::Year, _) => L::Int(s.parse::<i32>().ok()? - 1970),
         (Transform::Month, _) => {
             let (y, m) = s.rsplit_once('-')?;
-            L::Int(
-                (y.parse::<i32>().ok()? - 1970) * 12
-                    + m.parse::<i32>().ok().filter(|m| (1..=12).contains(m))?
-                    - 1,
-            )
+            L::Int((y.parse::<i32>().ok()? - 1970) * 12 + m.parse::<i32>().ok().filter(|m| (1..=12).contains(m))? - 1)
         }
         (Transform::Hour, _) => {
             let (d, h) = s.rsplit_once('-')?;
@@ -314,17 +268,9 @@ fn parse_human(transform: Transform, t: &Type, s: &str) -> Option<PrimitiveLiter
         (_, P::Date) => L::Int(parse_date(s)?),
         (_, P::Time) => L::Long(parse_time(s)?),
         (_, P::Timestamp) => L::Long(parse_local(s)?.and_utc().timestamp_micros()),
-        (_, P::Timestamptz) => L::Long(
-            parse_local(s.strip_suffix('Z')?)?
-                .and_utc()
-                .timestamp_micros(),
-        ),
+        (_, P::Timestamptz) => L::Long(parse_local(s.strip_suffix('Z')?)?.and_utc().timestamp_micros()),
         (_, P::TimestampNs) => L::Long(parse_local(s)?.and_utc().timestamp_nanos_opt()?),
-        (_, P::TimestamptzNs) => L::Long(
-            parse_local(s.strip_suffix('Z')?)?
-                .and_utc()
-                .timestamp_nanos_opt()?,
-        ),
+        (_, P::TimestamptzNs) => L::Long(parse_local(s.strip_suffix('Z')?)?.and_utc().timestamp_nanos_opt()?),
         (_, P::String) => L::String(s.into()),
         (_, P::Uuid) => L::UInt128(uuid::Uuid::parse_str(s).ok()?.as_u128()),
         (_, P::Fixed(_) | P::Binary) => L::Binary(BASE64.decode(s).ok()?),

@@ -10,14 +10,10 @@ use arrow::array::types::{
     ArrowPrimitiveType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int32Type, Int64Type,
     Time64MicrosecondType, TimestampMicrosecondType, TimestampNanosecondType,
 };
-use arrow::array::{
-    Array, ArrayRef, AsArray, BinaryArray, Int32Array, PrimitiveArray, StringArray, new_null_array,
-};
+use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, Int32Array, PrimitiveArray, StringArray, new_null_array};
 use arrow::datatypes::{DataType, TimeUnit};
 use chrono::{Datelike, NaiveDate};
-use iceberg::spec::{
-    Literal, PartitionField, PrimitiveLiteral, PrimitiveType, Schema, Transform, Type,
-};
+use iceberg::spec::{Literal, PartitionField, PrimitiveLiteral, PrimitiveType, Schema, Transform, Type};
 
 use super::ExtTypes;
 use super::arrow_schema::arrow_type;
@@ -56,8 +52,7 @@ const HOUR_US: i64 = 3_600_000_000;
 
 /// Days from the epoch to calendar fields: (years since 1970, months since 1970-01), floored (TIME-1).
 fn calendar(days: i64) -> Option<(i32, i32)> {
-    let d = NaiveDate::from_ymd_opt(1970, 1, 1)?
-        .checked_add_signed(chrono::TimeDelta::try_days(days)?)?;
+    let d = NaiveDate::from_ymd_opt(1970, 1, 1)?.checked_add_signed(chrono::TimeDelta::try_days(days)?)?;
     let year = d.year() - 1970;
     Some((year, year * 12 + d.month0() as i32))
 }
@@ -107,22 +102,14 @@ fn bucket(n: u32, hash: i32) -> i32 {
 fn check_parameter(t: Transform) -> Result<()> {
     match t {
         Transform::Bucket(n) | Transform::Truncate(n) if n == 0 || n > i32::MAX as u32 => {
-            Err(Error::malformed(format!(
-                "transform {t}: the parameter must be 1 to {}",
-                i32::MAX
-            ))
-            .clause("JSON-12"))
+            Err(Error::malformed(format!("transform {t}: the parameter must be 1 to {}", i32::MAX)).clause("JSON-12"))
         }
         _ => Ok(()),
     }
 }
 
 /// Type of the source column of a partition field, checked against the transform (PART-1, PART-20..26).
-pub(crate) fn as_source(
-    schema: &Schema,
-    ext: &ExtTypes,
-    field: &PartitionField,
-) -> Result<PrimitiveType> {
+pub(crate) fn as_source(schema: &Schema, ext: &ExtTypes, field: &PartitionField) -> Result<PrimitiveType> {
     let source = schema.field_by_id(field.source_id).ok_or_else(|| {
         Error::malformed(format!(
             "partition field {:?} has source id {}, which the schema lacks",
@@ -130,8 +117,7 @@ pub(crate) fn as_source(
         ))
         .clause("PART-1")
     })?;
-    let named =
-        |e: Error| Error::unsupported(format!("partition field {:?}: {}", field.name, e.message()));
+    let named = |e: Error| Error::unsupported(format!("partition field {:?}: {}", field.name, e.message()));
     check_parameter(field.transform)?;
     if let Some(e) = ext.of(source)
         && field.transform != Transform::Void
@@ -139,15 +125,10 @@ pub(crate) fn as_source(
         return Err(named(unsupported(field.transform, e.as_str())).clause("PART-20"));
     }
     let t = source.field_type.as_primitive_type().ok_or_else(|| {
-        Error::invalid(format!(
-            "partition field {:?} has source column {:?} of a nested type",
-            field.name, source.name
-        ))
-        .clause("PART-1")
+        Error::invalid(format!("partition field {:?} has source column {:?} of a nested type", field.name, source.name))
+            .clause("PART-1")
     })?;
-    if field.transform == Transform::Unknown
-        || field.transform.result_type(&source.field_type).is_err()
-    {
+    if field.transform == Transform::Unknown || field.transform.result_type(&source.field_type).is_err() {
         return Err(named(unsupported(field.transform, t)).clause("PART-20"));
     }
     Ok(t.clone())
@@ -202,11 +183,7 @@ pub fn transform_literal(
                 (P::TimestampNs | P::TimestamptzNs, L::Long(v)) => time(t, *v, Source::Nanos),
                 _ => return Err(unsupported(t, source)),
             };
-            int(r.ok_or_else(|| {
-                Error::invalid(format!(
-                    "value {v:?} is outside the calendar of transform {t}"
-                ))
-            })?)
+            int(r.ok_or_else(|| Error::invalid(format!("value {v:?} is outside the calendar of transform {t}")))?)
         }
         Transform::Unknown => return Err(unsupported(t, source)),
     })
@@ -226,76 +203,50 @@ pub fn transform_array(t: Transform, array: &ArrayRef, source: &PrimitiveType) -
     match t {
         Transform::Void => {
             let result = t.result_type(&Type::Primitive(source.clone()))?;
-            let result = result
-                .as_primitive_type()
-                .map_or(DataType::Int32, arrow_type);
+            let result = result.as_primitive_type().map_or(DataType::Int32, arrow_type);
             Ok(new_null_array(&result, array.len()))
         }
         Transform::Identity => Ok(match array.data_type() {
             // NaNs of all patterns are one partition (PART-6).
             DataType::Float32 => Arc::new(
-                array
-                    .as_primitive::<Float32Type>()
-                    .unary::<_, Float32Type>(|v| if v.is_nan() { f32::NAN } else { v }),
+                array.as_primitive::<Float32Type>().unary::<_, Float32Type>(|v| if v.is_nan() { f32::NAN } else { v }),
             ),
             DataType::Float64 => Arc::new(
-                array
-                    .as_primitive::<Float64Type>()
-                    .unary::<_, Float64Type>(|v| if v.is_nan() { f64::NAN } else { v }),
+                array.as_primitive::<Float64Type>().unary::<_, Float64Type>(|v| if v.is_nan() { f64::NAN } else { v }),
             ),
             _ => array.clone(),
         }),
         Transform::Bucket(n) => bucket_array(t, n, array),
         Transform::Truncate(w) => truncate_array(t, w, array),
-        Transform::Year | Transform::Month | Transform::Day | Transform::Hour => {
-            time_array(t, array)
-        }
+        Transform::Year | Transform::Month | Transform::Day | Transform::Hour => time_array(t, array),
         Transform::Unknown => Err(unsupported(t, source)),
     }
 }
 
-fn rows<'a, T>(
-    array: &'a dyn Array,
-    get: impl Fn(usize) -> Option<T> + 'a,
-) -> impl Iterator<Item = Option<T>> + 'a {
+fn rows<'a, T>(array: &'a dyn Array, get: impl Fn(usize) -> Option<T> + 'a) -> impl Iterator<Item = Option<T>> + 'a {
     (0..array.len()).map(move |i| if array.is_null(i) { None } else { get(i) })
 }
 
 fn bucket_array(t: Transform, n: u32, array: &ArrayRef) -> Result<ArrayRef> {
-    fn ints<T: ArrowPrimitiveType>(
-        array: &ArrayRef,
-        n: u32,
-        hash: impl Fn(T::Native) -> i32,
-    ) -> Int32Array {
+    fn ints<T: ArrowPrimitiveType>(array: &ArrayRef, n: u32, hash: impl Fn(T::Native) -> i32) -> Int32Array {
         array.as_primitive::<T>().unary(|v| bucket(n, hash(v)))
     }
     Ok(Arc::new(match array.data_type() {
         DataType::Int32 => ints::<Int32Type>(array, n, |v| hash_long(v.into())),
         DataType::Date32 => ints::<Date32Type>(array, n, |v| hash_long(v.into())),
         DataType::Int64 => ints::<Int64Type>(array, n, hash_long),
-        DataType::Time64(TimeUnit::Microsecond) => {
-            ints::<Time64MicrosecondType>(array, n, hash_long)
-        }
-        DataType::Timestamp(TimeUnit::Microsecond, _) => {
-            ints::<TimestampMicrosecondType>(array, n, hash_long)
-        }
+        DataType::Time64(TimeUnit::Microsecond) => ints::<Time64MicrosecondType>(array, n, hash_long),
+        DataType::Timestamp(TimeUnit::Microsecond, _) => ints::<TimestampMicrosecondType>(array, n, hash_long),
         DataType::Timestamp(TimeUnit::Nanosecond, _) => {
             ints::<TimestampNanosecondType>(array, n, |v| hash_long(v.div_euclid(1000)))
         }
-        DataType::Decimal128(..) => {
-            ints::<Decimal128Type>(array, n, |v| hash_bytes(&decimal_bytes(v)))
+        DataType::Decimal128(..) => ints::<Decimal128Type>(array, n, |v| hash_bytes(&decimal_bytes(v))),
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => {
+            rows(array, |i| str_at(array, i).map(|v| bucket(n, hash_bytes(v.as_bytes())))).collect()
         }
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => rows(array, |i| {
-            str_at(array, i).map(|v| bucket(n, hash_bytes(v.as_bytes())))
-        })
-        .collect(),
-        DataType::Binary
-        | DataType::LargeBinary
-        | DataType::BinaryView
-        | DataType::FixedSizeBinary(_) => rows(array, |i| {
-            bytes_at(array, i).map(|v| bucket(n, hash_bytes(v)))
-        })
-        .collect(),
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
+            rows(array, |i| bytes_at(array, i).map(|v| bucket(n, hash_bytes(v)))).collect()
+        }
         other => return Err(unsupported(t, other)),
     }))
 }
@@ -303,67 +254,41 @@ fn bucket_array(t: Transform, n: u32, array: &ArrayRef) -> Result<ArrayRef> {
 fn truncate_array(t: Transform, w: u32, array: &ArrayRef) -> Result<ArrayRef> {
     Ok(match array.data_type() {
         DataType::Int32 => Arc::new(
-            array
-                .as_primitive::<Int32Type>()
-                .unary::<_, Int32Type>(|v| v.wrapping_sub(v.rem_euclid(w as i32))),
+            array.as_primitive::<Int32Type>().unary::<_, Int32Type>(|v| v.wrapping_sub(v.rem_euclid(w as i32))),
         ),
         DataType::Int64 => Arc::new(
-            array
-                .as_primitive::<Int64Type>()
-                .unary::<_, Int64Type>(|v| v.wrapping_sub(v.rem_euclid(w.into()))),
+            array.as_primitive::<Int64Type>().unary::<_, Int64Type>(|v| v.wrapping_sub(v.rem_euclid(w.into()))),
         ),
         DataType::Decimal128(..) => {
-            let out: PrimitiveArray<Decimal128Type> = array
-                .as_primitive::<Decimal128Type>()
-                .unary(|v| v - v.rem_euclid(w.into()));
+            let out: PrimitiveArray<Decimal128Type> =
+                array.as_primitive::<Decimal128Type>().unary(|v| v - v.rem_euclid(w.into()));
             Arc::new(out.with_data_type(array.data_type().clone()))
         }
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Arc::new(
-            rows(array, |i| {
-                str_at(array, i).map(|v| prefix_chars(v, w as usize))
-            })
-            .collect::<StringArray>(),
-        ),
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => {
+            Arc::new(rows(array, |i| str_at(array, i).map(|v| prefix_chars(v, w as usize))).collect::<StringArray>())
+        }
         DataType::Binary | DataType::LargeBinary | DataType::BinaryView => Arc::new(
-            rows(array, |i| {
-                bytes_at(array, i).map(|v| &v[..v.len().min(w as usize)])
-            })
-            .collect::<BinaryArray>(),
+            rows(array, |i| bytes_at(array, i).map(|v| &v[..v.len().min(w as usize)])).collect::<BinaryArray>(),
         ),
         other => return Err(unsupported(t, other)),
     })
 }
 
 fn time_array(t: Transform, array: &ArrayRef) -> Result<ArrayRef> {
-    fn ints<T: ArrowPrimitiveType>(
-        t: Transform,
-        array: &ArrayRef,
-        source: Source,
-    ) -> Result<Int32Array>
+    fn ints<T: ArrowPrimitiveType>(t: Transform, array: &ArrayRef, source: Source) -> Result<Int32Array>
     where
         T::Native: Into<i64>,
     {
         array.as_primitive::<T>().try_unary(|v| {
-            time(t, v.into(), source).ok_or_else(|| {
-                Error::invalid(format!(
-                    "value {v:?} is outside the calendar of transform {t}"
-                ))
-            })
+            time(t, v.into(), source)
+                .ok_or_else(|| Error::invalid(format!("value {v:?} is outside the calendar of transform {t}")))
         })
     }
     let out = match array.data_type() {
         DataType::Date32 if t != Transform::Hour => ints::<Date32Type>(t, array, Source::Days)?,
-        DataType::Timestamp(TimeUnit::Microsecond, _) => {
-            ints::<TimestampMicrosecondType>(t, array, Source::Micros)?
-        }
-        DataType::Timestamp(TimeUnit::Nanosecond, _) => {
-            ints::<TimestampNanosecondType>(t, array, Source::Nanos)?
-        }
+        DataType::Timestamp(TimeUnit::Microsecond, _) => ints::<TimestampMicrosecondType>(t, array, Source::Micros)?,
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => ints::<TimestampNanosecondType>(t, array, Source::Nanos)?,
         other => return Err(unsupported(t, other)),
     };
-    Ok(if t == Transform::Day {
-        Arc::new(out.unary::<_, Date32Type>(|v| v))
-    } else {
-        Arc::new(out)
-    })
+    Ok(if t == Transform::Day { Arc::new(out.unary::<_, Date32Type>(|v| v)) } else { Arc::new(out) })
 }

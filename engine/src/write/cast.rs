@@ -5,18 +5,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::types::{
-    TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
-    TimestampSecondType,
+    TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
 };
 use arrow::array::{
-    Array, ArrayRef, AsArray, FixedSizeBinaryArray, ListArray, MapArray, RecordBatch,
-    RecordBatchOptions, StructArray, make_array, new_null_array,
+    Array, ArrayRef, AsArray, FixedSizeBinaryArray, ListArray, MapArray, RecordBatch, RecordBatchOptions, StructArray,
+    make_array, new_null_array,
 };
 use arrow::buffer::NullBuffer;
 use arrow::compute::{CastOptions, cast_with_options, kernels::cmp};
-use arrow::datatypes::{
-    ArrowPrimitiveType, DataType, Field, Fields, Schema as ArrowSchema, SchemaRef, TimeUnit,
-};
+use arrow::datatypes::{ArrowPrimitiveType, DataType, Field, Fields, Schema as ArrowSchema, SchemaRef, TimeUnit};
 use iceberg::spec::{NestedField, Type};
 
 use crate::types::{ExtTypes, literal_to_array};
@@ -50,13 +47,7 @@ impl Conform {
         target: SchemaRef,
         mapping: InputMapping,
     ) -> Result<Self> {
-        let names = || {
-            fields
-                .iter()
-                .map(|f| f.name.as_str())
-                .collect::<Vec<_>>()
-                .join(", ")
-        };
+        let names = || fields.iter().map(|f| f.name.as_str()).collect::<Vec<_>>().join(", ");
         let sources = match mapping {
             InputMapping::ByPosition => {
                 if input.fields().len() != fields.len() {
@@ -72,13 +63,8 @@ impl Conform {
             }
             InputMapping::ByName => {
                 let by_name = name_map(input.fields(), fields.iter().map(|f| f.name.as_str()))
-                    .map_err(|n| {
-                        Error::invalid(format!("rows have a column {n:?}; allowed: {}", names()))
-                    })?;
-                let sources: Vec<_> = fields
-                    .iter()
-                    .map(|f| by_name.get(f.name.as_str()).copied())
-                    .collect();
+                    .map_err(|n| Error::invalid(format!("rows have a column {n:?}; allowed: {}", names())))?;
+                let sources: Vec<_> = fields.iter().map(|f| by_name.get(f.name.as_str()).copied()).collect();
                 for (f, s) in fields.iter().zip(&sources) {
                     if s.is_none() && f.required && f.write_default.is_none() {
                         return Err(Error::invalid(format!(
@@ -91,12 +77,7 @@ impl Conform {
                 sources
             }
         };
-        Ok(Self {
-            fields,
-            ext,
-            target,
-            sources,
-        })
+        Ok(Self { fields, ext, target, sources })
     }
 
     /// One batch in the stored layout.
@@ -110,17 +91,13 @@ impl Conform {
                 if let Some(a) = input
                     && a.logical_null_count() != len
                 {
-                    return Err(Error::invalid(format!(
-                        "column {:?} of type unknown has a value",
-                        f.name
-                    ))
-                    .clause("TYPE-1"));
+                    return Err(
+                        Error::invalid(format!("column {:?} of type unknown has a value", f.name)).clause("TYPE-1")
+                    );
                 }
                 continue;
             }
-            let target = targets
-                .next()
-                .ok_or_else(|| Error::internal("fewer stored columns than table columns"))?;
+            let target = targets.next().ok_or_else(|| Error::internal("fewer stored columns than table columns"))?;
             let column = match input {
                 Some(a) => convert(a, target, f, &self.ext, &f.name)?,
                 None => default_column(f, target, &self.ext, len)?,
@@ -129,11 +106,7 @@ impl Conform {
             columns.push(column);
         }
         let options = RecordBatchOptions::new().with_row_count(Some(len));
-        Ok(RecordBatch::try_new_with_options(
-            self.target.clone(),
-            columns,
-            &options,
-        )?)
+        Ok(RecordBatch::try_new_with_options(self.target.clone(), columns, &options)?)
     }
 }
 
@@ -158,17 +131,8 @@ fn name_map<'a>(
 
 /// Rows of a column that the input lacks: its `write-default`; a struct default is only `{}`, and then the members take
 /// theirs (DEFV-6).
-fn default_column(
-    field: &NestedField,
-    target: &Field,
-    ext: &ExtTypes,
-    len: usize,
-) -> Result<ArrayRef> {
-    match (
-        &field.write_default,
-        field.field_type.as_ref(),
-        target.data_type(),
-    ) {
+fn default_column(field: &NestedField, target: &Field, ext: &ExtTypes, len: usize) -> Result<ArrayRef> {
+    match (&field.write_default, field.field_type.as_ref(), target.data_type()) {
         (Some(_), Type::Struct(s), DataType::Struct(targets)) => {
             let stored = s.fields().iter().filter(|f| !ext.is_unknown(f));
             let columns = stored.zip(targets).map(|(f, t)| {
@@ -178,23 +142,13 @@ fn default_column(
                 Ok(column)
             });
             let columns = columns.collect::<Result<Vec<_>>>()?;
-            Ok(Arc::new(StructArray::try_new_with_length(
-                targets.clone(),
-                columns,
-                None,
-                len,
-            )?))
+            Ok(Arc::new(StructArray::try_new_with_length(targets.clone(), columns, None, len)?))
         }
         (default, _, t) => literal_to_array(default.as_ref(), t, len),
     }
 }
 
-fn check_not_null(
-    array: &ArrayRef,
-    required: bool,
-    parent: Option<&NullBuffer>,
-    path: &str,
-) -> Result<()> {
+fn check_not_null(array: &ArrayRef, required: bool, parent: Option<&NullBuffer>, path: &str) -> Result<()> {
     if !required {
         return Ok(());
     }
@@ -203,29 +157,19 @@ fn check_not_null(
     };
     let at = (0..array.len()).find(|i| nulls.is_null(*i) && parent.is_none_or(|p| p.is_valid(*i)));
     match at {
-        Some(row) => Err(Error::invalid(format!(
-            "column {path:?} is NOT NULL, and row {row} of a batch is null"
-        ))
-        .clause("DEFV-5")),
+        Some(row) => {
+            Err(Error::invalid(format!("column {path:?} is NOT NULL, and row {row} of a batch is null"))
+                .clause("DEFV-5"))
+        }
         None => Ok(()),
     }
 }
 
 fn mismatch(array: &ArrayRef, field: &NestedField, path: &str) -> Error {
-    Error::invalid(format!(
-        "column {path:?} is {}, and rows hold {}",
-        field.field_type,
-        array.data_type()
-    ))
+    Error::invalid(format!("column {path:?} is {}, and rows hold {}", field.field_type, array.data_type()))
 }
 
-fn convert(
-    array: &ArrayRef,
-    target: &Field,
-    field: &NestedField,
-    ext: &ExtTypes,
-    path: &str,
-) -> Result<ArrayRef> {
+fn convert(array: &ArrayRef, target: &Field, field: &NestedField, ext: &ExtTypes, path: &str) -> Result<ArrayRef> {
     let t = target.data_type();
     if array.data_type() == &DataType::Null {
         return Ok(new_null_array(t, array.len()));
@@ -236,9 +180,7 @@ fn convert(
     }
     match (t, field.field_type.as_ref()) {
         (DataType::Struct(fields), Type::Struct(s)) => {
-            let a = array
-                .as_struct_opt()
-                .ok_or_else(|| mismatch(array, field, path))?;
+            let a = array.as_struct_opt().ok_or_else(|| mismatch(array, field, path))?;
             let stored: Vec<_> = s.fields().iter().filter(|f| !ext.is_unknown(f)).collect();
             let all = s.fields();
             let by_name = name_map(a.fields(), all.iter().map(|f| f.name.as_str()));
@@ -246,9 +188,7 @@ fn convert(
                 Ok(m) => Ok(m.get(f.name.as_str()).copied()),
                 // Struct constructors of SQL name their parts c0, c1, …: then the position counts.
                 Err(_) if a.num_columns() == all.len() => Ok(all.iter().position(|o| o.id == f.id)),
-                Err(n) => Err(Error::invalid(format!(
-                    "column {path:?} has no part {n:?}, which the rows hold"
-                ))),
+                Err(n) => Err(Error::invalid(format!("column {path:?} has no part {n:?}, which the rows hold"))),
             };
             let mut columns = Vec::with_capacity(fields.len());
             for (target, f) in fields.iter().zip(stored) {
@@ -260,32 +200,19 @@ fn convert(
                 check_not_null(&c, f.required, a.nulls(), &path)?;
                 columns.push(c);
             }
-            Ok(Arc::new(StructArray::try_new_with_length(
-                fields.clone(),
-                columns,
-                a.nulls().cloned(),
-                a.len(),
-            )?))
+            Ok(Arc::new(StructArray::try_new_with_length(fields.clone(), columns, a.nulls().cloned(), a.len())?))
         }
         // A variant: its two parts by name (PARQ-11).
         (DataType::Struct(fields), Type::Primitive(_)) => {
-            let a = array
-                .as_struct_opt()
-                .ok_or_else(|| mismatch(array, field, path))?;
+            let a = array.as_struct_opt().ok_or_else(|| mismatch(array, field, path))?;
             let mut columns = Vec::new();
             for f in fields {
-                let c = a
-                    .column_by_name(f.name())
-                    .ok_or_else(|| mismatch(array, field, path))?;
+                let c = a.column_by_name(f.name()).ok_or_else(|| mismatch(array, field, path))?;
                 let c = cast_with_options(c, f.data_type(), &STRICT)?;
                 check_not_null(&c, true, a.nulls(), &format!("{path}.{}", f.name()))?;
                 columns.push(c);
             }
-            Ok(Arc::new(StructArray::try_new(
-                fields.clone(),
-                columns,
-                a.nulls().cloned(),
-            )?))
+            Ok(Arc::new(StructArray::try_new(fields.clone(), columns, a.nulls().cloned())?))
         }
         (DataType::List(item), Type::List(l)) => {
             let plain;
@@ -311,43 +238,19 @@ fn convert(
                     check_not_null(&values.slice(r.start, r.len()), true, None, &path)?;
                 }
             }
-            Ok(Arc::new(ListArray::try_new(
-                item.clone(),
-                a.offsets().clone(),
-                values,
-                a.nulls().cloned(),
-            )?))
+            Ok(Arc::new(ListArray::try_new(item.clone(), a.offsets().clone(), values, a.nulls().cloned())?))
         }
         (DataType::Map(entries, sorted), Type::Map(m)) => {
-            let a = array
-                .as_map_opt()
-                .ok_or_else(|| mismatch(array, field, path))?;
+            let a = array.as_map_opt().ok_or_else(|| mismatch(array, field, path))?;
             let DataType::Struct(kv) = entries.data_type() else {
                 return Err(mismatch(array, field, path));
             };
             let keys = convert(a.keys(), &kv[0], &m.key_field, ext, &format!("{path}.key"))?;
             check_not_null(&keys, true, None, &format!("{path}.key"))?;
-            let values = convert(
-                a.values(),
-                &kv[1],
-                &m.value_field,
-                ext,
-                &format!("{path}.value"),
-            )?;
-            check_not_null(
-                &values,
-                m.value_field.required,
-                None,
-                &format!("{path}.value"),
-            )?;
+            let values = convert(a.values(), &kv[1], &m.value_field, ext, &format!("{path}.value"))?;
+            check_not_null(&values, m.value_field.required, None, &format!("{path}.value"))?;
             let pairs = StructArray::try_new(kv.clone(), vec![keys, values], None)?;
-            Ok(Arc::new(MapArray::try_new(
-                entries.clone(),
-                a.offsets().clone(),
-                pairs,
-                a.nulls().cloned(),
-                *sorted,
-            )?))
+            Ok(Arc::new(MapArray::try_new(entries.clone(), a.offsets().clone(), pairs, a.nulls().cloned(), *sorted)?))
         }
         _ => primitive(array, t, field, path),
     }
@@ -361,35 +264,21 @@ fn dictionary_value(t: &DataType) -> Option<&DataType> {
     }
 }
 
-const STRICT: CastOptions<'static> = CastOptions {
-    safe: false,
-    format_options: arrow::util::display::FormatOptions::new(),
-};
+const STRICT: CastOptions<'static> =
+    CastOptions { safe: false, format_options: arrow::util::display::FormatOptions::new() };
 
 /// Whether a cast between these types is one that SQL assignment makes; that each value survives is checked apart.
 fn assignable(from: &DataType, to: &DataType) -> bool {
     let number = |t: &DataType| t.is_numeric();
-    let text =
-        |t: &DataType| matches!(t, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
+    let text = |t: &DataType| matches!(t, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
     let bytes = |t: &DataType| {
-        matches!(
-            t,
-            DataType::Binary
-                | DataType::LargeBinary
-                | DataType::BinaryView
-                | DataType::FixedSizeBinary(_)
-        )
+        matches!(t, DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_))
     };
     let date = |t: &DataType| matches!(t, DataType::Date32 | DataType::Date64);
     let time = |t: &DataType| matches!(t, DataType::Time32(_) | DataType::Time64(_));
     let stamp = |t: &DataType| matches!(t, DataType::Timestamp(..));
     number(from) && number(to)
-        || text(to)
-            && (text(from)
-                || number(from)
-                || date(from)
-                || stamp(from)
-                || from == &DataType::Boolean)
+        || text(to) && (text(from) || number(from) || date(from) || stamp(from) || from == &DataType::Boolean)
         || bytes(from) && bytes(to)
         || date(from) && (date(to) || stamp(to))
         || time(from) && time(to)
@@ -401,22 +290,15 @@ fn primitive(array: &ArrayRef, t: &DataType, field: &NestedField, path: &str) ->
     if from == t {
         return Ok(array.clone());
     }
-    if matches!(
-        (from, t),
-        (
-            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View,
-            DataType::FixedSizeBinary(16)
-        )
-    ) && *field.field_type == Type::Primitive(iceberg::spec::PrimitiveType::Uuid)
+    if matches!((from, t), (DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View, DataType::FixedSizeBinary(16)))
+        && *field.field_type == Type::Primitive(iceberg::spec::PrimitiveType::Uuid)
     {
         return uuids(array, path);
     }
     if !assignable(from, t) {
         return Err(mismatch(array, field, path));
     }
-    let lossy = |e: &dyn std::fmt::Display| {
-        Error::invalid(format!("column {path:?} is {}: {e}", field.field_type))
-    };
+    let lossy = |e: &dyn std::fmt::Display| Error::invalid(format!("column {path:?} is {}: {e}", field.field_type));
     if let (DataType::Timestamp(..), DataType::Timestamp(unit, zone)) = (from, t) {
         return timestamps(array, *unit, zone.clone()).map_err(|e| lossy(&e.message()));
     }
@@ -430,9 +312,7 @@ fn primitive(array: &ArrayRef, t: &DataType, field: &NestedField, path: &str) ->
             array.as_primitive::<arrow::array::types::Float64Type>(),
             out.as_primitive::<arrow::array::types::Float32Type>(),
         );
-        if (0..out.len())
-            .any(|i| out.is_valid(i) && narrow.value(i).is_infinite() && wide.value(i).is_finite())
-        {
+        if (0..out.len()).any(|i| out.is_valid(i) && narrow.value(i).is_infinite() && wide.value(i).is_finite()) {
             return Err(lossy(&"a value is out of range"));
         }
         return Ok(out);
@@ -442,9 +322,7 @@ fn primitive(array: &ArrayRef, t: &DataType, field: &NestedField, path: &str) ->
     match (0..differs.len()).find(|i| differs.value(*i)) {
         Some(row) => {
             let text = arrow::util::display::array_value_to_string(array, row).unwrap_or_default();
-            Err(lossy(&format!(
-                "the value {text} does not fit without loss"
-            )))
+            Err(lossy(&format!("the value {text} does not fit without loss")))
         }
         None => Ok(out),
     }
@@ -454,26 +332,21 @@ fn uuids(array: &ArrayRef, path: &str) -> Result<ArrayRef> {
     let text = cast_with_options(array, &DataType::Utf8, &STRICT)?;
     let values = text.as_string::<i32>().iter().map(|v| {
         v.map(|v| {
-            uuid::Uuid::parse_str(v)
-                .map_err(|_| Error::invalid(format!("column {path:?} is uuid, and {v:?} is none")))
+            uuid::Uuid::parse_str(v).map_err(|_| Error::invalid(format!("column {path:?} is uuid, and {v:?} is none")))
         })
         .transpose()
     });
     let values = values.collect::<Result<Vec<_>>>()?;
-    Ok(Arc::new(
-        FixedSizeBinaryArray::try_from_sparse_iter_with_size(
-            values.iter().map(|v| v.map(|u| *u.as_bytes())),
-            16,
-        )?,
-    ))
+    Ok(Arc::new(FixedSizeBinaryArray::try_from_sparse_iter_with_size(
+        values.iter().map(|v| v.map(|u| *u.as_bytes())),
+        16,
+    )?))
 }
 
 /// Changes unit and zone of timestamps: a zone is only a label, since instants are UTC (TYPE-6). Coarser units round
 /// down, as the format's files hold no finer ones.
 fn timestamps(array: &ArrayRef, unit: TimeUnit, zone: Option<Arc<str>>) -> Result<ArrayRef> {
-    fn values<T: ArrowPrimitiveType<Native = i64>>(
-        a: &ArrayRef,
-    ) -> &arrow::array::PrimitiveArray<T> {
+    fn values<T: ArrowPrimitiveType<Native = i64>>(a: &ArrayRef) -> &arrow::array::PrimitiveArray<T> {
         a.as_primitive::<T>()
     }
     let per_second = |u: TimeUnit| match u {
@@ -488,9 +361,8 @@ fn timestamps(array: &ArrayRef, unit: TimeUnit, zone: Option<Arc<str>>) -> Resul
     let (a, b) = (per_second(*from), per_second(unit));
     let convert = |v: i64| -> Result<i64> {
         if b >= a {
-            v.checked_mul(b / a).ok_or_else(|| {
-                Error::invalid(format!("timestamp {v} is out of range in the finer unit"))
-            })
+            v.checked_mul(b / a)
+                .ok_or_else(|| Error::invalid(format!("timestamp {v} is out of range in the finer unit")))
         } else {
             Ok(v.div_euclid(a / b))
         }
@@ -499,24 +371,18 @@ fn timestamps(array: &ArrayRef, unit: TimeUnit, zone: Option<Arc<str>>) -> Resul
         ($source:ty) => {
             match unit {
                 TimeUnit::Nanosecond => {
-                    let out = values::<$source>(array)
-                        .try_unary::<_, TimestampNanosecondType, Error>(convert)?;
+                    let out = values::<$source>(array).try_unary::<_, TimestampNanosecondType, Error>(convert)?;
                     Arc::new(out.with_timezone_opt(zone)) as ArrayRef
                 }
                 _ => {
-                    let out = values::<$source>(array)
-                        .try_unary::<_, TimestampMicrosecondType, Error>(convert)?;
+                    let out = values::<$source>(array).try_unary::<_, TimestampMicrosecondType, Error>(convert)?;
                     Arc::new(out.with_timezone_opt(zone)) as ArrayRef
                 }
             }
         };
     }
     if *from == unit {
-        let data = array
-            .to_data()
-            .into_builder()
-            .data_type(DataType::Timestamp(unit, zone))
-            .build()?;
+        let data = array.to_data().into_builder().data_type(DataType::Timestamp(unit, zone)).build()?;
         return Ok(make_array(data));
     }
     Ok(match from {

@@ -35,10 +35,10 @@ impl Granularity {
         match table.property("write.delete.granularity", "file") {
             "file" => Ok(Self::File),
             "partition" => Ok(Self::Partition),
-            other => Err(Error::invalid(format!(
-                "property write.delete.granularity is {other:?}; allowed: file, partition"
-            ))
-            .clause("PROP-4")),
+            other => {
+                Err(Error::invalid(format!("property write.delete.granularity is {other:?}; allowed: file, partition"))
+                    .clause("PROP-4"))
+            }
         }
     }
 }
@@ -71,30 +71,17 @@ pub async fn write_position_deletes(
     let mut seen = std::collections::HashSet::new();
     for d in deletes.into_iter().filter(|d| !d.positions.is_empty()) {
         if !seen.insert(d.path.clone()) {
-            return Err(
-                Error::invalid("position deletes of one data file are given twice")
-                    .at(&d.path)
-                    .clause("POSDEL-2"),
-            );
+            return Err(Error::invalid("position deletes of one data file are given twice")
+                .at(&d.path)
+                .clause("POSDEL-2"));
         }
         let folder = folder(table, d.spec_id, &d.partition)?;
-        let file: Arc<str> = if granularity == Granularity::File {
-            d.path.clone()
-        } else {
-            "".into()
-        };
+        let file: Arc<str> = if granularity == Granularity::File { d.path.clone() } else { "".into() };
         groups.entry((d.spec_id, folder, file)).or_default().push(d);
     }
-    let path_field = NestedField::required(
-        2_147_483_546,
-        "file_path",
-        Type::Primitive(PrimitiveType::String),
-    );
-    let pos_field =
-        NestedField::required(2_147_483_545, "pos", Type::Primitive(PrimitiveType::Long));
-    let schema = Schema::builder()
-        .with_fields([Arc::new(path_field), Arc::new(pos_field)])
-        .build()?;
+    let path_field = NestedField::required(2_147_483_546, "file_path", Type::Primitive(PrimitiveType::String));
+    let pos_field = NestedField::required(2_147_483_545, "pos", Type::Primitive(PrimitiveType::Long));
+    let schema = Schema::builder().with_fields([Arc::new(path_field), Arc::new(pos_field)]).build()?;
     let layout = Layout::new(
         &schema,
         &[],
@@ -114,23 +101,14 @@ pub async fn write_position_deletes(
                 let mut positions = d.positions.iter().peekable();
                 while positions.peek().is_some() {
                     let chunk: Vec<_> = positions.by_ref().take(BATCH).map(|p| p as i64).collect();
-                    let paths =
-                        StringArray::from_iter_values(std::iter::repeat_n(&*d.path, chunk.len()));
+                    let paths = StringArray::from_iter_values(std::iter::repeat_n(&*d.path, chunk.len()));
                     let positions = Int64Array::from_iter_values(chunk);
-                    let batch = RecordBatch::try_new(
-                        layout.arrow.clone(),
-                        vec![Arc::new(paths), Arc::new(positions)],
-                    )?;
+                    let batch = RecordBatch::try_new(layout.arrow.clone(), vec![Arc::new(paths), Arc::new(positions)])?;
                     writer.write(&batch).await?;
                 }
             }
             let done = writer.finish().await?;
-            let mut file = data_file(
-                done,
-                Content::PositionDeletes,
-                spec_id,
-                group[0].partition.clone(),
-            );
+            let mut file = data_file(done, Content::PositionDeletes, spec_id, group[0].partition.clone());
             if let [only] = &group[..] {
                 file.referenced_data_file = Some(only.path.clone());
             }
@@ -144,9 +122,7 @@ pub async fn write_position_deletes(
 fn folder(table: &Table, spec_id: i32, partition: &Struct) -> Result<String> {
     let metadata = table.metadata();
     let spec = metadata.partition_spec_by_id(spec_id).ok_or_else(|| {
-        Error::invalid(format!("no partition spec has id {spec_id}"))
-            .at(table.ident())
-            .clause("META-F11")
+        Error::invalid(format!("no partition spec has id {spec_id}")).at(table.ident()).clause("META-F11")
     })?;
     if partition.fields().len() != spec.fields().len() {
         return Err(Error::invalid(format!(
@@ -156,11 +132,7 @@ fn folder(table: &Table, spec_id: i32, partition: &Struct) -> Result<String> {
         ))
         .clause("PART-2"));
     }
-    Ok(partition_path(
-        spec,
-        &partition_type(spec, &metadata.inner)?,
-        partition,
-    ))
+    Ok(partition_path(spec, &partition_type(spec, &metadata.inner)?, partition))
 }
 
 /// Writes one equality-delete file of the given partition: the delete columns `equality_ids` and nothing else
@@ -180,41 +152,26 @@ pub async fn write_equality_deletes(
     let metadata = table.metadata();
     let schema = metadata.current_schema();
     if equality_ids.is_empty() {
-        return Err(
-            Error::invalid("an equality delete needs at least one column").clause("EQDEL-1"),
-        );
+        return Err(Error::invalid("an equality delete needs at least one column").clause("EQDEL-1"));
     }
     let folder = folder(table, spec_id, &partition)?;
     let fields = equality_ids
         .iter()
         .map(|id| {
-            let field = schema.field_by_id(*id).ok_or_else(|| {
-                Error::invalid(format!("no column has id {id}"))
-                    .at(table.ident())
-                    .clause("EQDEL-1")
-            })?;
+            let field = schema
+                .field_by_id(*id)
+                .ok_or_else(|| Error::invalid(format!("no column has id {id}")).at(table.ident()).clause("EQDEL-1"))?;
             let bad = |why: &str| {
-                Err(Error::invalid(format!(
-                    "column {:?} cannot be a delete column: {why}",
-                    field.name
-                ))
-                .clause("EQDEL-3"))
+                Err(Error::invalid(format!("column {:?} cannot be a delete column: {why}", field.name))
+                    .clause("EQDEL-3"))
             };
             match field.field_type.as_ref() {
                 _ if metadata.ext.of(field).is_some() => bad("its type has no equality"),
-                Type::Primitive(PrimitiveType::Float | PrimitiveType::Double) => {
-                    bad("it is float or double")
-                }
-                Type::Primitive(_) if schema.accessor_by_field_id(*id).is_none() => {
-                    bad("it lies in a list or map")
-                }
+                Type::Primitive(PrimitiveType::Float | PrimitiveType::Double) => bad("it is float or double"),
+                Type::Primitive(_) if schema.accessor_by_field_id(*id).is_none() => bad("it lies in a list or map"),
                 Type::Primitive(_) if schema.as_struct().field_by_id(*id).is_none() => {
                     // Its parent would have to be written along; nothing in floe makes such deletes.
-                    Err(Error::unsupported(format!(
-                        "delete column {:?} inside a struct",
-                        field.name
-                    ))
-                    .clause("EQDEL-3"))
+                    Err(Error::unsupported(format!("delete column {:?} inside a struct", field.name)).clause("EQDEL-3"))
                 }
                 Type::Primitive(_) => Ok(field.clone()),
                 _ => bad("it is nested"),
@@ -231,14 +188,7 @@ pub async fn write_equality_deletes(
         table_metrics(schema, metadata.default_sort_order(), metadata.properties())?,
         vec![
             ("delete-type".into(), "equality".into()),
-            (
-                "delete-field-ids".into(),
-                equality_ids
-                    .iter()
-                    .map(i32::to_string)
-                    .collect::<Vec<_>>()
-                    .join(", "),
-            ),
+            ("delete-field-ids".into(), equality_ids.iter().map(i32::to_string).collect::<Vec<_>>().join(", ")),
         ],
     )?;
     let mut rows = Vec::new();
@@ -261,12 +211,7 @@ pub async fn write_equality_deletes(
         for b in &rows {
             writer.write(b).await?;
         }
-        let mut file = data_file(
-            writer.finish().await?,
-            Content::EqualityDeletes,
-            spec_id,
-            partition.clone(),
-        );
+        let mut file = data_file(writer.finish().await?, Content::EqualityDeletes, spec_id, partition.clone());
         file.equality_ids = Some(equality_ids.to_vec());
         // EQDEL-7
         file.sort_order_id = Some(0);

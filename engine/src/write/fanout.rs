@@ -84,8 +84,7 @@ impl Fanout {
             let bytes = rows.get_array_memory_size();
             let mut state = part.state.lock().await;
             state.pending.push(rows);
-            part.used
-                .store(self.tick.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+            part.used.store(self.tick.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
             let mine = part.buffered.fetch_add(bytes, Ordering::Relaxed) + bytes;
             self.buffered.fetch_add(bytes, Ordering::Relaxed);
             if mine >= FLUSH_AT {
@@ -100,12 +99,7 @@ impl Fanout {
     /// Rows of a batch by partition, in the order of first appearance.
     fn split(&self, batch: &RecordBatch) -> Result<Vec<(Arc<Part>, RecordBatch)>> {
         let values = partition_values(&self.spec, &self.schema, &self.layout.ext, batch)?;
-        let converter = RowConverter::new(
-            values
-                .iter()
-                .map(|v| SortField::new(v.data_type().clone()))
-                .collect(),
-        )?;
+        let converter = RowConverter::new(values.iter().map(|v| SortField::new(v.data_type().clone())).collect())?;
         let keys = converter.convert_columns(&values)?;
         let mut groups: Vec<Vec<u32>> = Vec::new();
         let mut index: HashMap<&[u8], usize> = HashMap::new();
@@ -123,25 +117,17 @@ impl Fanout {
             let first = g[0] as usize;
             let part = self.part(rows[first].data(), || {
                 let tuple = values.iter().zip(self.partition_type.fields());
-                let tuple =
-                    tuple.map(|(a, f)| array_value(a.as_ref() as &dyn Array, first, &f.field_type));
+                let tuple = tuple.map(|(a, f)| array_value(a.as_ref() as &dyn Array, first, &f.field_type));
                 Ok(tuple.collect::<Result<Vec<_>>>()?.into_iter().collect())
             })?;
-            let rows = if whole {
-                batch.clone()
-            } else {
-                take_record_batch(batch, &UInt32Array::from(g))?
-            };
+            let rows = if whole { batch.clone() } else { take_record_batch(batch, &UInt32Array::from(g))? };
             out.push((part, rows));
         }
         Ok(out)
     }
 
     fn part(&self, key: &[u8], tuple: impl FnOnce() -> Result<Struct>) -> Result<Arc<Part>> {
-        let mut parts = self
-            .parts
-            .lock()
-            .map_err(|_| Error::internal("a writer panicked"))?;
+        let mut parts = self.parts.lock().map_err(|_| Error::internal("a writer panicked"))?;
         if let Some(p) = parts.get(key) {
             return Ok(p.clone());
         }
@@ -163,8 +149,7 @@ impl Fanout {
             return Ok(());
         }
         let batches = std::mem::take(&mut state.pending);
-        self.buffered
-            .fetch_sub(part.buffered.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+        self.buffered.fetch_sub(part.buffered.swap(0, Ordering::Relaxed), Ordering::Relaxed);
         let rows = arrow::compute::concat_batches(&self.layout.arrow, &batches)?;
         drop(batches);
         let mut writer = match state.open.take() {
@@ -196,19 +181,15 @@ impl Fanout {
     /// Gets below the bounds: encodes the largest buffers, closes the files not used for longest.
     async fn shrink(&self) -> Result<()> {
         while self.buffered.load(Ordering::Relaxed) > MAX_BUFFERED {
-            let largest = self.pick(
-                |p| p.buffered.load(Ordering::Relaxed) as u64,
-                |p| p.buffered.load(Ordering::Relaxed) > 0,
-            )?;
+            let largest =
+                self.pick(|p| p.buffered.load(Ordering::Relaxed) as u64, |p| p.buffered.load(Ordering::Relaxed) > 0)?;
             let Some(part) = largest else { break };
             let mut state = part.state.lock().await;
             self.flush(&part, &mut state).await?;
         }
         while self.open.load(Ordering::Relaxed) > MAX_OPEN {
-            let oldest = self.pick(
-                |p| u64::MAX - p.used.load(Ordering::Relaxed),
-                |p| p.is_open.load(Ordering::Relaxed),
-            )?;
+            let oldest =
+                self.pick(|p| u64::MAX - p.used.load(Ordering::Relaxed), |p| p.is_open.load(Ordering::Relaxed))?;
             let Some(part) = oldest else { break };
             let mut state = part.state.lock().await;
             self.close(&part, &mut state).await?;
@@ -216,31 +197,15 @@ impl Fanout {
         Ok(())
     }
 
-    fn pick(
-        &self,
-        by: impl Fn(&Part) -> u64,
-        of: impl Fn(&Part) -> bool,
-    ) -> Result<Option<Arc<Part>>> {
-        let parts = self
-            .parts
-            .lock()
-            .map_err(|_| Error::internal("a writer panicked"))?;
-        Ok(parts
-            .values()
-            .filter(|p| of(p))
-            .max_by_key(|p| by(p))
-            .cloned())
+    fn pick(&self, by: impl Fn(&Part) -> u64, of: impl Fn(&Part) -> bool) -> Result<Option<Arc<Part>>> {
+        let parts = self.parts.lock().map_err(|_| Error::internal("a writer panicked"))?;
+        Ok(parts.values().filter(|p| of(p)).max_by_key(|p| by(p)).cloned())
     }
 
     /// Encodes what is left and closes all files, partitions in the order of their paths.
     pub(super) async fn finish(&self) -> Result<Vec<DataFile>> {
-        let mut parts: Vec<_> = self
-            .parts
-            .lock()
-            .map_err(|_| Error::internal("a writer panicked"))?
-            .values()
-            .cloned()
-            .collect();
+        let mut parts: Vec<_> =
+            self.parts.lock().map_err(|_| Error::internal("a writer panicked"))?.values().cloned().collect();
         parts.sort_by(|a, b| a.path.cmp(&b.path));
         let mut files = Vec::new();
         for part in parts {
@@ -248,10 +213,9 @@ impl Fanout {
             self.flush(&part, &mut state).await?;
             self.close(&part, &mut state).await?;
             let done = std::mem::take(&mut state.done);
-            files
-                .extend(done.into_iter().map(|d| {
-                    data_file(d, Content::Data, self.spec.spec_id(), part.values.clone())
-                }));
+            files.extend(
+                done.into_iter().map(|d| data_file(d, Content::Data, self.spec.spec_id(), part.values.clone())),
+            );
         }
         Ok(files)
     }

@@ -45,29 +45,14 @@ impl Layout {
         metrics: MetricsConfig,
         mut footer: Vec<(String, String)>,
     ) -> Result<Self> {
-        let fields: Vec<_> = schema
-            .as_struct()
-            .fields()
-            .iter()
-            .chain(extra)
-            .cloned()
-            .collect();
+        let fields: Vec<_> = schema.as_struct().fields().iter().chain(extra).cloned().collect();
         let mut stored = storage_schema(schema, ext).fields().to_vec();
         stored.extend(extra.iter().map(|f| arrow_field(f, ext)));
         if stored.is_empty() {
-            return Err(
-                Error::unsupported("a file without columns cannot be written to Parquet")
-                    .clause("PARQ-1"),
-            );
+            return Err(Error::unsupported("a file without columns cannot be written to Parquet").clause("PARQ-1"));
         }
-        let full = Schema::builder()
-            .with_schema_id(schema.schema_id())
-            .with_fields(fields.iter().cloned())
-            .build()?;
-        footer.push((
-            "iceberg.schema".into(),
-            schema_to_json(&full, ext)?.to_string(),
-        ));
+        let full = Schema::builder().with_schema_id(schema.schema_id()).with_fields(fields.iter().cloned()).build()?;
+        footer.push(("iceberg.schema".into(), schema_to_json(&full, ext)?.to_string()));
         Ok(Self {
             parquet: parquet_schema(&fields, ext)?,
             arrow: Arc::new(ArrowSchema::new(Fields::from(stored))),
@@ -105,46 +90,31 @@ fn writer_properties(
         match get(key) {
             None => Ok(default),
             Some((name, v)) => v.parse().ok().filter(|n| *n > 0).ok_or_else(|| {
-                Error::invalid(format!(
-                    "property {name} is {v:?}; a positive integer is allowed"
-                ))
-                .clause("PROP-8")
+                Error::invalid(format!("property {name} is {v:?}; a positive integer is allowed")).clause("PROP-8")
             }),
         }
     };
     let mut b = WriterProperties::builder()
         .set_created_by(format!("floe version {}", env!("CARGO_PKG_VERSION")))
-        .set_compression(compression(
-            get("compression-codec"),
-            get("compression-level"),
-        )?)
+        .set_compression(compression(get("compression-codec"), get("compression-level"))?)
         .set_max_row_group_bytes(Some(size("row-group-size-bytes", 134_217_728)?))
         .set_data_page_size_limit(size("page-size-bytes", 1_048_576)?)
         .set_data_page_row_count_limit(size("page-row-limit", 20_000)?)
         .set_dictionary_page_size_limit(size("dict-size-bytes", 2_097_152)?)
-        .set_key_value_metadata(Some(
-            footer
-                .into_iter()
-                .map(|(k, v)| KeyValue::new(k, v))
-                .collect(),
-        ));
+        .set_key_value_metadata(Some(footer.into_iter().map(|(k, v)| KeyValue::new(k, v)).collect()));
     if let Some((name, v)) = get("page-version") {
         b = b.set_writer_version(match v.as_str() {
             "v1" => WriterVersion::PARQUET_1_0,
             "v2" => WriterVersion::PARQUET_2_0,
             _ => {
-                return Err(
-                    Error::invalid(format!("property {name} is {v:?}; allowed: v1, v2"))
-                        .clause("PROP-9"),
-                );
+                return Err(Error::invalid(format!("property {name} is {v:?}; allowed: v1, v2")).clause("PROP-9"));
             }
         });
     }
     for (key, value) in properties {
         let flag = || {
             value.parse::<bool>().map_err(|_| {
-                Error::invalid(format!("property {key} is {value:?}; allowed: true, false"))
-                    .clause("PROP-13")
+                Error::invalid(format!("property {key} is {value:?}; allowed: true, false")).clause("PROP-13")
             })
         };
         if let Some(c) = key.strip_prefix("write.parquet.bloom-filter-enabled.column.") {
@@ -152,16 +122,10 @@ fn writer_properties(
         } else if let Some(c) = key.strip_prefix("write.parquet.dict-encoding-enabled.column.") {
             b = b.set_column_dictionary_enabled(path(c), flag()?);
         } else if let Some(c) = key.strip_prefix("write.parquet.bloom-filter-fpp.column.") {
-            let fpp = value
-                .parse::<f64>()
-                .ok()
-                .filter(|f| *f > 0.0 && *f < 1.0)
-                .ok_or_else(|| {
-                    Error::invalid(format!(
-                        "property {key} is {value:?}; a number between 0 and 1 is allowed"
-                    ))
+            let fpp = value.parse::<f64>().ok().filter(|f| *f > 0.0 && *f < 1.0).ok_or_else(|| {
+                Error::invalid(format!("property {key} is {value:?}; a number between 0 and 1 is allowed"))
                     .clause("PROP-13")
-                })?;
+            })?;
             b = b.set_column_bloom_filter_fpp(path(c), fpp);
         }
     }
@@ -173,47 +137,27 @@ fn path(column: &str) -> ColumnPath {
 }
 
 /// Codec and level; zstd without the property, as new tables of Java have it (PROP-10).
-fn compression(
-    codec: Option<(String, &String)>,
-    level: Option<(String, &String)>,
-) -> Result<Compression> {
+fn compression(codec: Option<(String, &String)>, level: Option<(String, &String)>) -> Result<Compression> {
     let Some((name, codec)) = codec else {
         return Ok(Compression::ZSTD(ZstdLevel::default()));
     };
     let bad_level = |allowed: &str| {
-        let (name, l) = level
-            .as_ref()
-            .map_or(("", ""), |(n, l)| (n.as_str(), l.as_str()));
-        Error::invalid(format!(
-            "property {name} is {l:?}; allowed with {codec}: {allowed}"
-        ))
-        .clause("PROP-10")
+        let (name, l) = level.as_ref().map_or(("", ""), |(n, l)| (n.as_str(), l.as_str()));
+        Error::invalid(format!("property {name} is {l:?}; allowed with {codec}: {allowed}")).clause("PROP-10")
     };
     let text = level.as_ref().map(|(_, l)| l.as_str());
     Ok(match codec.to_ascii_lowercase().as_str() {
         "zstd" => Compression::ZSTD(match text {
             None => ZstdLevel::default(),
-            Some(l) => l
-                .parse()
-                .ok()
-                .and_then(|l| ZstdLevel::try_new(l).ok())
-                .ok_or_else(|| bad_level("1 to 22"))?,
+            Some(l) => l.parse().ok().and_then(|l| ZstdLevel::try_new(l).ok()).ok_or_else(|| bad_level("1 to 22"))?,
         }),
         "gzip" => Compression::GZIP(match text {
             None => GzipLevel::default(),
-            Some(l) => l
-                .parse()
-                .ok()
-                .and_then(|l| GzipLevel::try_new(l).ok())
-                .ok_or_else(|| bad_level("0 to 9"))?,
+            Some(l) => l.parse().ok().and_then(|l| GzipLevel::try_new(l).ok()).ok_or_else(|| bad_level("0 to 9"))?,
         }),
         "brotli" => Compression::BROTLI(match text {
             None => BrotliLevel::default(),
-            Some(l) => l
-                .parse()
-                .ok()
-                .and_then(|l| BrotliLevel::try_new(l).ok())
-                .ok_or_else(|| bad_level("0 to 11"))?,
+            Some(l) => l.parse().ok().and_then(|l| BrotliLevel::try_new(l).ok()).ok_or_else(|| bad_level("0 to 11"))?,
         }),
         "snappy" => Compression::SNAPPY,
         "lz4_raw" => Compression::LZ4_RAW,
@@ -256,25 +200,13 @@ impl FileWriter {
             layout.arrow.clone(),
             options,
         )?;
-        let collector = Collector::new(
-            layout.fields.clone(),
-            layout.ext.clone(),
-            layout.metrics.clone(),
-        );
-        Ok(Self {
-            inner,
-            collector,
-            location,
-            rows: 0,
-        })
+        let collector = Collector::new(layout.fields.clone(), layout.ext.clone(), layout.metrics.clone());
+        Ok(Self { inner, collector, location, rows: 0 })
     }
 
     pub(super) async fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         self.collector.add(batch)?;
-        self.inner
-            .write(batch)
-            .await
-            .map_err(|e| Error::from(e).at(&self.location))?;
+        self.inner.write(batch).await.map_err(|e| Error::from(e).at(&self.location))?;
         self.rows += batch.num_rows() as i64;
         Ok(())
     }
@@ -285,11 +217,7 @@ impl FileWriter {
     }
 
     pub(super) async fn finish(mut self) -> Result<Finished> {
-        let footer = self
-            .inner
-            .finish()
-            .await
-            .map_err(|e| Error::from(e).at(&self.location))?;
+        let footer = self.inner.finish().await.map_err(|e| Error::from(e).at(&self.location))?;
         Ok(Finished {
             rows: self.rows,
             size: self.inner.bytes_written() as i64,
@@ -308,9 +236,7 @@ fn split_offsets(footer: &ParquetMetaData) -> Vec<i64> {
         .filter(|g| g.num_columns() > 0)
         .map(|g| {
             let c = g.column(0);
-            c.dictionary_page_offset()
-                .filter(|d| *d > 0 && *d < c.data_page_offset())
-                .unwrap_or(c.data_page_offset())
+            c.dictionary_page_offset().filter(|d| *d > 0 && *d < c.data_page_offset()).unwrap_or(c.data_page_offset())
         })
         .collect()
 }

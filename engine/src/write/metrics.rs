@@ -5,15 +5,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::types::{
-    Date32Type, Decimal128Type, Float32Type, Float64Type, Int32Type, Int64Type,
-    Time64MicrosecondType, TimestampMicrosecondType, TimestampNanosecondType,
+    Date32Type, Decimal128Type, Float32Type, Float64Type, Int32Type, Int64Type, Time64MicrosecondType,
+    TimestampMicrosecondType, TimestampNanosecondType,
 };
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::ArrowPrimitiveType;
-use iceberg::spec::{
-    NestedField, PrimitiveLiteral, PrimitiveType, Schema, SortOrder, Transform, Type,
-};
+use iceberg::spec::{NestedField, PrimitiveLiteral, PrimitiveType, Schema, SortOrder, Transform, Type};
 use parquet::file::metadata::ParquetMetaData;
 
 use crate::manifest::Metrics;
@@ -37,26 +35,16 @@ impl Mode {
     /// Parses `none`, `counts`, `truncate(n)` or `full`, in any case.
     pub fn parse(s: &str, key: &str) -> Result<Self> {
         let bad = || {
-            Error::invalid(format!(
-                "property {key} is {s:?}; allowed: none, counts, truncate(n) with n ≥ 1, full"
-            ))
-            .clause("PROP-20")
+            Error::invalid(format!("property {key} is {s:?}; allowed: none, counts, truncate(n) with n ≥ 1, full"))
+                .clause("PROP-20")
         };
         match s.trim().to_ascii_lowercase().as_str() {
             "none" => Ok(Self::None),
             "counts" => Ok(Self::Counts),
             "full" => Ok(Self::Full),
             t => {
-                let n = t
-                    .strip_prefix("truncate(")
-                    .and_then(|t| t.strip_suffix(')'))
-                    .ok_or_else(bad)?;
-                n.trim()
-                    .parse()
-                    .ok()
-                    .filter(|n| *n > 0)
-                    .map(Self::Truncate)
-                    .ok_or_else(bad)
+                let n = t.strip_prefix("truncate(").and_then(|t| t.strip_suffix(')')).ok_or_else(bad)?;
+                n.trim().parse().ok().filter(|n| *n > 0).map(Self::Truncate).ok_or_else(bad)
             }
         }
     }
@@ -72,10 +60,7 @@ pub struct MetricsConfig {
 impl MetricsConfig {
     /// One mode for all columns.
     pub fn all(mode: Mode) -> Self {
-        Self {
-            default: mode,
-            columns: HashMap::new(),
-        }
+        Self { default: mode, columns: HashMap::new() }
     }
 
     /// From `write.metadata.metrics.*` (METR-1, PROP-20).
@@ -91,8 +76,7 @@ impl MetricsConfig {
             None => {
                 let max: usize = match props.get(MAX) {
                     Some(s) => s.parse().map_err(|_| {
-                        Error::invalid(format!("property {MAX} is {s:?}; an integer is allowed"))
-                            .clause("PROP-20")
+                        Error::invalid(format!("property {MAX} is {s:?}; an integer is allowed")).clause("PROP-20")
                     })?,
                     None => 100,
                 };
@@ -100,20 +84,13 @@ impl MetricsConfig {
                 let ids = by_level(schema);
                 if ids.len() > max {
                     out.default = Mode::None;
-                    out.columns = ids
-                        .into_iter()
-                        .take(max)
-                        .map(|id| (id, Mode::Truncate(16)))
-                        .collect();
+                    out.columns = ids.into_iter().take(max).map(|id| (id, Mode::Truncate(16))).collect();
                 }
                 out
             }
         };
         for f in &order.fields {
-            let keeps_order = !matches!(
-                f.transform,
-                Transform::Bucket(_) | Transform::Void | Transform::Unknown
-            );
+            let keeps_order = !matches!(f.transform, Transform::Bucket(_) | Transform::Void | Transform::Unknown);
             if keeps_order && matches!(out.mode(f.source_id), Mode::None | Mode::Counts) {
                 out.columns.insert(f.source_id, Mode::Truncate(16));
             }
@@ -172,12 +149,7 @@ struct Column {
 impl Collector {
     /// A collector for rows of these stored fields.
     pub fn new(fields: Vec<Arc<NestedField>>, ext: ExtTypes, config: MetricsConfig) -> Self {
-        Self {
-            fields,
-            ext,
-            config,
-            columns: HashMap::new(),
-        }
+        Self { fields, ext, config, columns: HashMap::new() }
     }
 
     /// Adds a batch in the order of the fields.
@@ -191,23 +163,13 @@ impl Collector {
         Ok(())
     }
 
-    fn add_column(
-        &mut self,
-        field: &NestedField,
-        array: &ArrayRef,
-        parent: Option<&NullBuffer>,
-    ) -> Result<()> {
+    fn add_column(&mut self, field: &NestedField, array: &ArrayRef, parent: Option<&NullBuffer>) -> Result<()> {
         let nulls = NullBuffer::union(parent, array.logical_nulls().as_ref());
         let ext = self.ext.of(field).is_some();
         match field.field_type.as_ref() {
             Type::Struct(s) => {
                 let a = array.as_struct();
-                let stored: Vec<_> = s
-                    .fields()
-                    .iter()
-                    .filter(|f| !self.ext.is_unknown(f))
-                    .cloned()
-                    .collect();
+                let stored: Vec<_> = s.fields().iter().filter(|f| !self.ext.is_unknown(f)).cloned().collect();
                 for (f, c) in stored.iter().zip(a.columns()) {
                     self.add_column(f, c, nulls.as_ref())?;
                 }
@@ -255,8 +217,7 @@ impl Collector {
                     Mode::Truncate(n) => Some(n),
                     _ => None,
                 };
-                out.lower_bounds
-                    .insert(id, encode_bound(&truncate_lower(min, limit), &loose(t))?);
+                out.lower_bounds.insert(id, encode_bound(&truncate_lower(min, limit), &loose(t))?);
                 if let Some(max) = truncate_upper(max, limit) {
                     out.upper_bounds.insert(id, encode_bound(&max, &loose(t))?);
                 }
@@ -302,13 +263,7 @@ impl Column {
         }
     }
 
-    fn add(
-        &mut self,
-        p: &PrimitiveType,
-        array: &ArrayRef,
-        nulls: Option<&NullBuffer>,
-        bounds: bool,
-    ) -> Result<()> {
+    fn add(&mut self, p: &PrimitiveType, array: &ArrayRef, nulls: Option<&NullBuffer>, bounds: bool) -> Result<()> {
         use PrimitiveLiteral as L;
         use PrimitiveType as P;
         let valid = |i: usize| nulls.is_none_or(|n| n.is_valid(i));
@@ -366,12 +321,8 @@ impl Column {
             P::Date => self.ordered::<Date32Type>(array, valid, L::Int),
             P::Long => self.ordered::<Int64Type>(array, valid, L::Long),
             P::Time => self.ordered::<Time64MicrosecondType>(array, valid, L::Long),
-            P::Timestamp | P::Timestamptz => {
-                self.ordered::<TimestampMicrosecondType>(array, valid, L::Long)
-            }
-            P::TimestampNs | P::TimestamptzNs => {
-                self.ordered::<TimestampNanosecondType>(array, valid, L::Long)
-            }
+            P::Timestamp | P::Timestamptz => self.ordered::<TimestampMicrosecondType>(array, valid, L::Long),
+            P::TimestampNs | P::TimestamptzNs => self.ordered::<TimestampNanosecondType>(array, valid, L::Long),
             P::Decimal { .. } => self.ordered::<Decimal128Type>(array, valid, L::Int128),
             P::String => {
                 let a = array.as_string::<i32>();
@@ -396,8 +347,7 @@ impl Column {
                     for v in [lo, hi] {
                         self.widen(match p {
                             P::Uuid => L::UInt128(u128::from_be_bytes(
-                                v.try_into()
-                                    .map_err(|_| Error::internal("a UUID is not 16 bytes"))?,
+                                v.try_into().map_err(|_| Error::internal("a UUID is not 16 bytes"))?,
                             )),
                             _ => L::Binary(v.into()),
                         });
@@ -417,8 +367,7 @@ impl Column {
         T::Native: Ord,
     {
         let values = array.as_primitive::<T>().values();
-        if let Some((lo, hi)) = extremes((0..values.len()).filter(|i| valid(*i)).map(|i| values[i]))
-        {
+        if let Some((lo, hi)) = extremes((0..values.len()).filter(|i| valid(*i)).map(|i| values[i])) {
             self.widen(lit(lo));
             self.widen(lit(hi));
         }

@@ -68,11 +68,7 @@ pub fn lineage_fields() -> [Arc<NestedField>; 2] {
     let long = || Type::Primitive(PrimitiveType::Long);
     [
         Arc::new(NestedField::optional(ROW_ID, "_row_id", long())),
-        Arc::new(NestedField::optional(
-            LAST_UPDATED_SEQUENCE_NUMBER,
-            "_last_updated_sequence_number",
-            long(),
-        )),
+        Arc::new(NestedField::optional(LAST_UPDATED_SEQUENCE_NUMBER, "_last_updated_sequence_number", long())),
     ]
 }
 
@@ -97,33 +93,20 @@ impl Job {
     }
 
     /// Opens the next file (LOC-3), in a partition folder when `partition` is not empty.
-    fn open(
-        &self,
-        task: usize,
-        partition: &str,
-        suffix: &str,
-        layout: &Layout,
-    ) -> Result<FileWriter> {
+    fn open(&self, task: usize, partition: &str, suffix: &str, layout: &Layout) -> Result<FileWriter> {
         let n = self.counter.fetch_add(1, Ordering::Relaxed) + 1;
         let name = format!("{task:05}-{task}-{}-{n:05}{suffix}.parquet", self.operation);
         let location = match partition {
             "" => format!("{}/{name}", self.folder),
             p => format!("{}/{p}/{name}", self.folder),
         };
-        self.begun
-            .lock()
-            .map_err(|_| Error::internal("a writer panicked"))?
-            .push(location.clone());
+        self.begun.lock().map_err(|_| Error::internal("a writer panicked"))?.push(location.clone());
         FileWriter::open(&self.io, location, layout)
     }
 
     /// Deletes every file begun: nothing of a failed write stays behind.
     async fn clean(&self) {
-        let begun = self
-            .begun
-            .lock()
-            .map(|mut b| std::mem::take(&mut *b))
-            .unwrap_or_default();
+        let begun = self.begun.lock().map(|mut b| std::mem::take(&mut *b)).unwrap_or_default();
         for location in begun {
             if let Err(e) = self.io.delete(&location).await {
                 tracing::warn!("could not delete {location} of a failed write: {e}");
@@ -197,9 +180,7 @@ pub async fn write_data_files(
         Some(id) => metadata
             .partition_spec_by_id(id)
             .ok_or_else(|| {
-                Error::invalid(format!("no partition spec has id {id}"))
-                    .at(table.ident())
-                    .clause("META-F11")
+                Error::invalid(format!("no partition spec has id {id}")).at(table.ident()).clause("META-F11")
             })?
             .clone(),
     };
@@ -225,52 +206,30 @@ pub async fn write_data_files(
     let conforms = streams
         .iter()
         .map(|s| {
-            Conform::plan(
-                &s.schema(),
-                layout.fields.clone(),
-                layout.ext.clone(),
-                layout.arrow.clone(),
-                options.mapping,
-            )
+            Conform::plan(&s.schema(), layout.fields.clone(), layout.ext.clone(), layout.arrow.clone(), options.mapping)
         })
         .collect::<Result<Vec<_>>>()?;
-    let sort_order_id = if options.sorted {
-        order.order_id as i32
-    } else {
-        0
-    };
+    let sort_order_id = if options.sorted { order.order_id as i32 } else { 0 };
 
     let job = Job::new(table, options.operation_id);
     let mut files = guarded(&job, async {
         let mut tasks = JoinSet::new();
-        let fanout = (!spec.is_unpartitioned()).then(|| {
-            Arc::new(Fanout::new(
-                job.clone(),
-                layout.clone(),
-                spec.clone(),
-                partition_type,
-                schema,
-                target,
-            ))
-        });
+        let fanout = (!spec.is_unpartitioned())
+            .then(|| Arc::new(Fanout::new(job.clone(), layout.clone(), spec.clone(), partition_type, schema, target)));
         for (i, (stream, conform)) in streams.into_iter().zip(conforms).enumerate() {
             match &fanout {
                 Some(fanout) => {
                     let fanout = fanout.clone();
-                    tasks.spawn(async move {
-                        drain_partitioned(stream, conform, &fanout)
-                            .await
-                            .map(|()| (i, Vec::new()))
-                    });
+                    tasks.spawn(
+                        async move { drain_partitioned(stream, conform, &fanout).await.map(|()| (i, Vec::new())) },
+                    );
                 }
                 None => {
                     let (job, layout, spec_id) = (job.clone(), layout.clone(), spec.spec_id());
                     tasks.spawn(async move {
                         let done = drain(stream, conform, i, &job, &layout, target).await?;
                         let none = Arc::new(Struct::empty());
-                        let files = done
-                            .into_iter()
-                            .map(|d| data_file(d, Content::Data, spec_id, none.clone()));
+                        let files = done.into_iter().map(|d| data_file(d, Content::Data, spec_id, none.clone()));
                         Ok((i, files.collect::<Vec<_>>()))
                     });
                 }
@@ -301,22 +260,13 @@ fn target_size(table: &Table, options: &WriteOptions) -> Result<usize> {
         None => {
             let text = table.property(KEY, "536870912");
             text.parse().map_err(|_| {
-                Error::invalid(format!(
-                    "property {KEY} is {text:?}; a positive integer is allowed"
-                ))
-                .clause("PROP-6")
+                Error::invalid(format!("property {KEY} is {text:?}; a positive integer is allowed")).clause("PROP-6")
             })?
         }
     };
-    usize::try_from(size)
-        .ok()
-        .filter(|n| *n > 0)
-        .ok_or_else(|| {
-            Error::invalid(format!(
-                "target file size is {size}; a positive integer is allowed"
-            ))
-            .clause("PROP-6")
-        })
+    usize::try_from(size).ok().filter(|n| *n > 0).ok_or_else(|| {
+        Error::invalid(format!("target file size is {size}; a positive integer is allowed")).clause("PROP-6")
+    })
 }
 
 async fn drain(
@@ -352,11 +302,7 @@ async fn drain(
     Ok(done)
 }
 
-async fn drain_partitioned(
-    mut stream: SendableRecordBatchStream,
-    conform: Conform,
-    fanout: &Fanout,
-) -> Result<()> {
+async fn drain_partitioned(mut stream: SendableRecordBatchStream, conform: Conform, fanout: &Fanout) -> Result<()> {
     while let Some(batch) = stream.next().await {
         let batch = batch?;
         if batch.num_rows() > 0 {

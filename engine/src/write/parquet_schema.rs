@@ -4,9 +4,7 @@
 use std::sync::Arc;
 
 use iceberg::spec::{NestedField, PrimitiveType, Type};
-use parquet::basic::{
-    EdgeInterpolationAlgorithm, LogicalType, Repetition, TimeUnit, Type as Physical,
-};
+use parquet::basic::{EdgeInterpolationAlgorithm, LogicalType, Repetition, TimeUnit, Type as Physical};
 use parquet::schema::types::{SchemaDescriptor, Type as ParquetType, TypePtr};
 
 use crate::types::{ExtType, ExtTypes};
@@ -18,9 +16,7 @@ use crate::{Error, Result};
 /// [`crate::ErrorKind::Unsupported`] for a struct without stored fields, which Parquet cannot express.
 pub fn parquet_schema(fields: &[Arc<NestedField>], ext: &ExtTypes) -> Result<SchemaDescriptor> {
     let columns = group(fields, ext)?;
-    let root = ParquetType::group_type_builder("table")
-        .with_fields(columns)
-        .build()?;
+    let root = ParquetType::group_type_builder("table").with_fields(columns).build()?;
     Ok(SchemaDescriptor::new(Arc::new(root)))
 }
 
@@ -31,20 +27,13 @@ fn group(fields: &[Arc<NestedField>], ext: &ExtTypes) -> Result<Vec<TypePtr>> {
         .map(|f| column(f, &f.name, ext).map(Arc::new))
         .collect::<Result<_>>()?;
     if out.is_empty() {
-        return Err(Error::unsupported(
-            "a struct without stored fields cannot be written to Parquet",
-        )
-        .clause("PARQ-1"));
+        return Err(Error::unsupported("a struct without stored fields cannot be written to Parquet").clause("PARQ-1"));
     }
     Ok(out)
 }
 
 fn column(field: &NestedField, name: &str, ext: &ExtTypes) -> Result<ParquetType> {
-    let repetition = if field.required {
-        Repetition::REQUIRED
-    } else {
-        Repetition::OPTIONAL
-    };
+    let repetition = if field.required { Repetition::REQUIRED } else { Repetition::OPTIONAL };
     let id = Some(field.id);
     let bytes = |logical: Option<LogicalType>| {
         ParquetType::primitive_type_builder(name, Physical::BYTE_ARRAY)
@@ -63,9 +52,7 @@ fn column(field: &NestedField, name: &str, ext: &ExtTypes) -> Result<ParquetType
             };
             return Ok(ParquetType::group_type_builder(name)
                 .with_repetition(repetition)
-                .with_logical_type(Some(LogicalType::Variant {
-                    specification_version: Some(1),
-                }))
+                .with_logical_type(Some(LogicalType::Variant { specification_version: Some(1) }))
                 .with_fields(vec![part("metadata")?, part("value")?])
                 .with_id(id)
                 .build()?);
@@ -74,10 +61,7 @@ fn column(field: &NestedField, name: &str, ext: &ExtTypes) -> Result<ParquetType
             return Ok(bytes(Some(LogicalType::Geometry { crs: crs(s) }))?);
         }
         Some(ExtType::Geography(s)) => {
-            return Ok(bytes(Some(LogicalType::Geography {
-                crs: crs(s),
-                algorithm: Some(algorithm(s)),
-            }))?);
+            return Ok(bytes(Some(LogicalType::Geography { crs: crs(s), algorithm: Some(algorithm(s)) }))?);
         }
         Some(ExtType::Unknown) | None => {}
     }
@@ -128,12 +112,7 @@ fn crs(type_string: &str) -> Option<String> {
 
 fn algorithm(type_string: &str) -> EdgeInterpolationAlgorithm {
     use EdgeInterpolationAlgorithm as A;
-    match type_string
-        .trim_end_matches(')')
-        .rsplit(',')
-        .next()
-        .map(str::trim)
-    {
+    match type_string.trim_end_matches(')').rsplit(',').next().map(str::trim) {
         Some("vincenty") => A::VINCENTY,
         Some("thomas") => A::THOMAS,
         Some("andoyer") => A::ANDOYER,
@@ -142,17 +121,9 @@ fn algorithm(type_string: &str) -> EdgeInterpolationAlgorithm {
     }
 }
 
-fn primitive(
-    p: &PrimitiveType,
-    name: &str,
-    repetition: Repetition,
-    id: Option<i32>,
-) -> Result<ParquetType> {
+fn primitive(p: &PrimitiveType, name: &str, repetition: Repetition, id: Option<i32>) -> Result<ParquetType> {
     use PrimitiveType as P;
-    let timestamp = |unit, utc| LogicalType::Timestamp {
-        is_adjusted_to_u_t_c: utc,
-        unit,
-    };
+    let timestamp = |unit, utc| LogicalType::Timestamp { is_adjusted_to_u_t_c: utc, unit };
     let (physical, logical, length) = match p {
         P::Boolean => (Physical::BOOLEAN, None, None),
         P::Int => (Physical::INT32, None, None),
@@ -160,10 +131,7 @@ fn primitive(
         P::Float => (Physical::FLOAT, None, None),
         P::Double => (Physical::DOUBLE, None, None),
         P::Decimal { precision, scale } => {
-            let logical = LogicalType::Decimal {
-                precision: *precision as i32,
-                scale: *scale as i32,
-            };
+            let logical = LogicalType::Decimal { precision: *precision as i32, scale: *scale as i32 };
             let b = match precision {
                 0..=9 => ParquetType::primitive_type_builder(name, Physical::INT32),
                 10..=18 => ParquetType::primitive_type_builder(name, Physical::INT64),
@@ -179,40 +147,15 @@ fn primitive(
                 .build()?);
         }
         P::Date => (Physical::INT32, Some(LogicalType::Date), None),
-        P::Time => (
-            Physical::INT64,
-            Some(LogicalType::Time {
-                is_adjusted_to_u_t_c: false,
-                unit: TimeUnit::MICROS,
-            }),
-            None,
-        ),
-        P::Timestamp => (
-            Physical::INT64,
-            Some(timestamp(TimeUnit::MICROS, false)),
-            None,
-        ),
-        P::Timestamptz => (
-            Physical::INT64,
-            Some(timestamp(TimeUnit::MICROS, true)),
-            None,
-        ),
-        P::TimestampNs => (
-            Physical::INT64,
-            Some(timestamp(TimeUnit::NANOS, false)),
-            None,
-        ),
-        P::TimestamptzNs => (
-            Physical::INT64,
-            Some(timestamp(TimeUnit::NANOS, true)),
-            None,
-        ),
+        P::Time => {
+            (Physical::INT64, Some(LogicalType::Time { is_adjusted_to_u_t_c: false, unit: TimeUnit::MICROS }), None)
+        }
+        P::Timestamp => (Physical::INT64, Some(timestamp(TimeUnit::MICROS, false)), None),
+        P::Timestamptz => (Physical::INT64, Some(timestamp(TimeUnit::MICROS, true)), None),
+        P::TimestampNs => (Physical::INT64, Some(timestamp(TimeUnit::NANOS, false)), None),
+        P::TimestamptzNs => (Physical::INT64, Some(timestamp(TimeUnit::NANOS, true)), None),
         P::String => (Physical::BYTE_ARRAY, Some(LogicalType::String), None),
-        P::Uuid => (
-            Physical::FIXED_LEN_BYTE_ARRAY,
-            Some(LogicalType::Uuid),
-            Some(16),
-        ),
+        P::Uuid => (Physical::FIXED_LEN_BYTE_ARRAY, Some(LogicalType::Uuid), Some(16)),
         P::Fixed(n) => (Physical::FIXED_LEN_BYTE_ARRAY, None, Some(*n as i32)),
         P::Binary => (Physical::BYTE_ARRAY, None, None),
     };

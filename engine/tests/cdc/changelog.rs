@@ -15,17 +15,13 @@ const COLUMNS: usize = 3;
 async fn rows_at(world: &mut World, id: Option<i64>) -> BTreeMap<String, i64> {
     match id {
         None => BTreeMap::new(),
-        Some(id) => bag(&world
-            .rows(&format!("SELECT * FROM ns.t VERSION AS OF {id}"))
-            .await),
+        Some(id) => bag(&world.rows(&format!("SELECT * FROM ns.t VERSION AS OF {id}")).await),
     }
 }
 
 /// The law on every range of the table's history.
 async fn law(world: &mut World, history: &str) {
-    let ids: Vec<Option<i64>> = std::iter::once(None)
-        .chain(world.snapshots("t").await.into_iter().map(Some))
-        .collect();
+    let ids: Vec<Option<i64>> = std::iter::once(None).chain(world.snapshots("t").await.into_iter().map(Some)).collect();
     let mut states = Vec::new();
     for id in &ids {
         states.push(rows_at(world, *id).await);
@@ -43,20 +39,14 @@ async fn law(world: &mut World, history: &str) {
                             1 => b.net_changes(true),
                             2 => b.identifier_columns(vec!["id".into()]),
                             // little memory: several passes over the files
-                            _ => b
-                                .identifier_columns(vec!["id".into()])
-                                .net_changes(true)
-                                .memory(1),
+                            _ => b.identifier_columns(vec!["id".into()]).net_changes(true).memory(1),
                         }
                     })
                     .await
                     .unwrap_or_else(|e| panic!("{history}\n{from}..{to} variant {variant}: {e}"));
                 let mut rows = states[from].clone();
                 apply(&mut rows, &changes, COLUMNS).expect("changes");
-                assert_eq!(
-                    rows, states[to],
-                    "{history}\nrange {from}..{to} variant {variant}"
-                );
+                assert_eq!(rows, states[to], "{history}\nrange {from}..{to} variant {variant}");
             }
         }
     }
@@ -87,16 +77,9 @@ fn statement() -> impl Strategy<Value = String> {
 
 #[test]
 fn changes_lead_from_any_snapshot_to_any_later_one() {
-    let cases = std::env::var("FLOE_LAW_CASES")
-        .ok()
-        .and_then(|n| n.parse().ok())
-        .unwrap_or(12);
-    let mut runner = TestRunner::new(Config {
-        cases,
-        failure_persistence: None,
-        max_shrink_iters: 40,
-        ..Config::default()
-    });
+    let cases = std::env::var("FLOE_LAW_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(12);
+    let mut runner =
+        TestRunner::new(Config { cases, failure_persistence: None, max_shrink_iters: 40, ..Config::default() });
     let strategy = (
         prop_oneof![Just(2), Just(3)],
         prop_oneof![Just("merge-on-read"), Just("copy-on-write")],
@@ -140,15 +123,10 @@ async fn row_lineage_pairs_updates_without_identifier_columns() {
     let ids = world.snapshots("t").await;
     let got = world
         .changes("t", |b| {
-            b.range(Start::After(ids[0].to_string()), End::Head)
-                .compute_updates(true)
-                .meta_columns(MetaColumns::Type)
+            b.range(Start::After(ids[0].to_string()), End::Head).compute_updates(true).meta_columns(MetaColumns::Type)
         })
         .await;
-    assert_eq!(
-        got,
-        ["1|a|1|DELETE", "2|b|2|UPDATE_BEFORE", "2|b|5|UPDATE_AFTER"]
-    );
+    assert_eq!(got, ["1|a|1|DELETE", "2|b|2|UPDATE_BEFORE", "2|b|5|UPDATE_AFTER"]);
 }
 
 #[tokio::test]
@@ -156,25 +134,14 @@ async fn an_update_that_changes_nothing_is_no_change() {
     for version in [2, 3] {
         let mut world = World::new().await;
         table(&mut world, version).await;
-        world
-            .run("INSERT INTO ns.t VALUES (1, 'a', 1), (1, 'a', 1); UPDATE ns.t SET n = 1")
-            .await;
+        world.run("INSERT INTO ns.t VALUES (1, 'a', 1), (1, 'a', 1); UPDATE ns.t SET n = 1").await;
         let ids = world.snapshots("t").await;
-        assert_eq!(
-            world
-                .changes("t", |b| b.range(Start::At(ids[1].to_string()), End::Head))
-                .await,
-            [""; 0]
-        );
+        assert_eq!(world.changes("t", |b| b.range(Start::At(ids[1].to_string()), End::Head)).await, [""; 0]);
         // multiplicity counts (case G8)
-        world
-            .run("DELETE FROM ns.t WHERE id = 1; INSERT INTO ns.t VALUES (1, 'a', 1)")
-            .await;
+        world.run("DELETE FROM ns.t WHERE id = 1; INSERT INTO ns.t VALUES (1, 'a', 1)").await;
         let net = world
             .changes("t", |b| {
-                b.net_changes(true)
-                    .range(Start::After(ids[1].to_string()), End::Head)
-                    .meta_columns(MetaColumns::Type)
+                b.net_changes(true).range(Start::After(ids[1].to_string()), End::Head).meta_columns(MetaColumns::Type)
             })
             .await;
         assert_eq!(net, ["1|a|1|DELETE"]);
@@ -185,75 +152,27 @@ async fn an_update_that_changes_nothing_is_no_change() {
 async fn ranges_are_checked() {
     let mut world = World::new().await;
     table(&mut world, 3).await;
-    assert!(
-        world.changes("t", |b| b).await.is_empty(),
-        "a table without snapshots has no changes"
-    );
-    world
-        .run("INSERT INTO ns.t VALUES (1, 'a', 1); INSERT INTO ns.t VALUES (2, 'b', 2)")
-        .await;
+    assert!(world.changes("t", |b| b).await.is_empty(), "a table without snapshots has no changes");
+    world.run("INSERT INTO ns.t VALUES (1, 'a', 1); INSERT INTO ns.t VALUES (2, 'b', 2)").await;
     let ids = world.snapshots("t").await;
     let future = i64::MAX / 4;
     // case G4
-    assert!(
-        world
-            .changes("t", |b| b.range(Start::AfterTime(future), End::Head))
-            .await
-            .is_empty()
-    );
-    assert!(
-        world
-            .changes("t", |b| b.range(Start::Beginning, End::AtTime(1)))
-            .await
-            .is_empty()
-    );
-    assert!(
-        world
-            .changes("t", |b| b
-                .range(Start::After(ids[1].to_string()), End::Head))
-            .await
-            .is_empty()
-    );
-    assert_eq!(
-        world
-            .changes("t", |b| b.range(Start::At(ids[1].to_string()), End::Head))
-            .await
-            .len(),
-        1
-    );
+    assert!(world.changes("t", |b| b.range(Start::AfterTime(future), End::Head)).await.is_empty());
+    assert!(world.changes("t", |b| b.range(Start::Beginning, End::AtTime(1))).await.is_empty());
+    assert!(world.changes("t", |b| b.range(Start::After(ids[1].to_string()), End::Head)).await.is_empty());
+    assert_eq!(world.changes("t", |b| b.range(Start::At(ids[1].to_string()), End::Head)).await.len(), 1);
     let e = world
-        .try_changes("t", |b| {
-            b.range(
-                Start::After(ids[1].to_string()),
-                End::At(ids[0].to_string()),
-            )
-        })
+        .try_changes("t", |b| b.range(Start::After(ids[1].to_string()), End::At(ids[0].to_string())))
         .await
         .expect_err("backwards");
     assert!(e.to_string().contains("not an ancestor"), "{e}");
-    let e = world
-        .try_changes("t", |b| b.range(Start::After("12345".into()), End::Head))
-        .await
-        .expect_err("unknown");
+    let e = world.try_changes("t", |b| b.range(Start::After("12345".into()), End::Head)).await.expect_err("unknown");
     assert_eq!(e.kind(), ErrorKind::NotFound);
-    let e = world
-        .try_changes("t", |b| b.range(Start::After("nobranch".into()), End::Head))
-        .await
-        .expect_err("unknown ref");
+    let e =
+        world.try_changes("t", |b| b.range(Start::After("nobranch".into()), End::Head)).await.expect_err("unknown ref");
     assert!(e.to_string().contains("nobranch"), "{e}");
-    world
-        .run(&format!(
-            "ALTER TABLE ns.t CREATE TAG one AS OF VERSION {}",
-            ids[0]
-        ))
-        .await;
-    assert_eq!(
-        world
-            .changes("t", |b| b.range(Start::After("one".into()), End::Head))
-            .await
-            .len(),
-        1
-    );
+    world.run(&format!("ALTER TABLE ns.t CREATE TAG one AS OF VERSION {}", ids[0])).await;
+    assert_eq!(world.changes("t", |b| b.range(Start::After("one".into()), End::Head)).await.len(), 1);
 }
 
 #[tokio::test]
@@ -261,12 +180,7 @@ async fn columns_filters_and_table_function() {
     let mut world = World::new().await;
     table(&mut world, 3).await;
     world.run("INSERT INTO ns.t VALUES (1, 'a', 1), (2, 'b', 2), (3, 'c', 3); UPDATE ns.t SET n = 20 WHERE id = 2; UPDATE ns.t SET city = 'z' WHERE id = 3").await;
-    let kept = world
-        .changes("t", |b| {
-            b.columns(Columns::Keep(vec!["n".into()]))
-                .meta_columns(MetaColumns::Type)
-        })
-        .await;
+    let kept = world.changes("t", |b| b.columns(Columns::Keep(vec!["n".into()])).meta_columns(MetaColumns::Type)).await;
     assert_eq!(
         kept,
         ["1|INSERT", "20|INSERT", "2|DELETE", "2|INSERT", "3|INSERT"],
@@ -274,19 +188,11 @@ async fn columns_filters_and_table_function() {
     );
     let filtered = world
         .changes("t", |b| {
-            b.filter(Some("n < 10".into()))
-                .columns(Columns::Drop(vec!["city".into()]))
-                .meta_columns(MetaColumns::Type)
+            b.filter(Some("n < 10".into())).columns(Columns::Drop(vec!["city".into()])).meta_columns(MetaColumns::Type)
         })
         .await;
-    assert_eq!(
-        filtered,
-        ["1|1|INSERT", "2|2|DELETE", "2|2|INSERT", "3|3|INSERT"]
-    );
-    let e = world
-        .try_changes("t", |b| b.filter(Some("nope = 1".into())))
-        .await
-        .expect_err("no such column");
+    assert_eq!(filtered, ["1|1|INSERT", "2|2|DELETE", "2|2|INSERT", "3|3|INSERT"]);
+    let e = world.try_changes("t", |b| b.filter(Some("nope = 1".into()))).await.expect_err("no such column");
     assert!(e.to_string().contains("filter"), "{e}");
     let ids = world.snapshots("t").await;
     let sql = format!(
@@ -301,9 +207,7 @@ async fn columns_filters_and_table_function() {
 async fn spark_options_of_the_view() {
     let mut world = World::new().await;
     table(&mut world, 3).await;
-    world
-        .run("INSERT INTO ns.t VALUES (1, 'a', 1); UPDATE ns.t SET n = 2")
-        .await;
+    world.run("INSERT INTO ns.t VALUES (1, 'a', 1); UPDATE ns.t SET n = 2").await;
     let ids = world.snapshots("t").await;
     world
         .run(&format!(
@@ -311,24 +215,16 @@ async fn spark_options_of_the_view() {
             ids[0]
         ))
         .await;
-    assert_eq!(
-        world.rows("SELECT n, _change_type FROM t_changes").await,
-        ["1|UPDATE_BEFORE", "2|UPDATE_AFTER"]
-    );
+    assert_eq!(world.rows("SELECT n, _change_type FROM t_changes").await, ["1|UPDATE_BEFORE", "2|UPDATE_AFTER"]);
     for (call, word) in [
         ("options => map('start', '1')", "start-snapshot-id"),
-        (
-            "options => map('start-snapshot-id', '1', 'end-timestamp', '2')",
-            "mixed",
-        ),
+        ("options => map('start-snapshot-id', '1', 'end-timestamp', '2')", "mixed"),
         ("identifier_columns => array('nope')", "nope"),
         ("net_changes => true, compute_updates => true", "combined"),
     ] {
         let e = world
             .session
-            .execute_one(&format!(
-                "CALL system.create_changelog_view(table => 'ns.t', {call})"
-            ))
+            .execute_one(&format!("CALL system.create_changelog_view(table => 'ns.t', {call})"))
             .await
             .expect_err(call);
         assert!(e.to_string().contains(word), "{call}: {e}");

@@ -10,9 +10,7 @@ use floe_engine::sql::functions::spark_strings;
 
 /// The first fenced block of a language.
 fn block(text: &str, language: &str) -> String {
-    let start = text
-        .find(&format!("```{language}\n"))
-        .unwrap_or_else(|| panic!("no {language} block"));
+    let start = text.find(&format!("```{language}\n")).unwrap_or_else(|| panic!("no {language} block"));
     let body = &text[start + language.len() + 4..];
     body[..body.find("```").expect("the block ends")].to_string()
 }
@@ -26,21 +24,12 @@ async fn the_documents_pipeline() {
     let yaml = block(&text, "yaml").replace("./warehouse", &world.dir.path().display().to_string());
     let config = PipelineConfig::parse(&yaml, "pipeline.yaml").expect("configuration");
 
-    let table = world
-        .catalog
-        .clone()
-        .load_table(&table_ident("shop.orders").expect("name"))
-        .await
-        .expect("source");
+    let table = world.catalog.clone().load_table(&table_ident("shop.orders").expect("name")).await.expect("source");
     let mut source = CdcSource::new(config.source.clone(), table).expect("source");
     let scan = source.next().await.expect("scan").expect("a batch");
     let mut got = Vec::new();
     for b in scan.collect().await.expect("changes") {
-        let c: Vec<_> = b
-            .columns()
-            .iter()
-            .map(|c| spark_strings(c.as_ref()).expect("text"))
-            .collect();
+        let c: Vec<_> = b.columns().iter().map(|c| spark_strings(c.as_ref()).expect("text")).collect();
         for i in 0..b.num_rows() {
             got.push(format!(
                 r#"{{"id":{},"city":"{}","state":"{}","_change_type":"{}"}}"#,
@@ -58,9 +47,6 @@ async fn the_documents_pipeline() {
     let sync = Sync::open(config).await.expect("catalogs");
     let report = sync.run(stop.clone(), |_| {}).await.expect("sync");
     assert_eq!((report.snapshots, report.commits), (3, 3));
-    assert_eq!(
-        world.rows("SELECT * FROM copy.orders").await,
-        world.rows("SELECT * FROM shop.orders").await
-    );
+    assert_eq!(world.rows("SELECT * FROM copy.orders").await, world.rows("SELECT * FROM shop.orders").await);
     assert_eq!(sync.run(stop, |_| {}).await.expect("again").commits, 0);
 }

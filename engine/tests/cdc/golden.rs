@@ -23,31 +23,12 @@ async fn follow(name: &str, table: &str) {
             world.run(&sql).await;
             continue;
         }
-        let ours: HashMap<i64, i64> = world
-            .snapshots(table)
-            .await
-            .into_iter()
-            .enumerate()
-            .map(|(i, id)| (id, i as i64))
-            .collect();
-        let result = world
-            .session
-            .execute_one(&sql)
-            .await
-            .unwrap_or_else(|e| panic!("{sql}\n{e}"));
-        let names: Vec<String> = result
-            .schema
-            .expect("columns")
-            .fields()
-            .iter()
-            .map(|f| f.name().clone())
-            .collect();
+        let ours: HashMap<i64, i64> =
+            world.snapshots(table).await.into_iter().enumerate().map(|(i, id)| (id, i as i64)).collect();
+        let result = world.session.execute_one(&sql).await.unwrap_or_else(|e| panic!("{sql}\n{e}"));
+        let names: Vec<String> = result.schema.expect("columns").fields().iter().map(|f| f.name().clone()).collect();
         let line = |cells: Vec<(String, String)>| {
-            cells
-                .into_iter()
-                .map(|(k, v)| format!("{k}={v}"))
-                .collect::<Vec<_>>()
-                .join(" ")
+            cells.into_iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>().join(" ")
         };
         let mut got: Vec<String> = Vec::new();
         for b in &result.batches {
@@ -103,10 +84,7 @@ async fn follow(name: &str, table: &str) {
         assert_eq!(sorted(got), sorted(want), "{sql}");
         compared += 1;
     }
-    assert!(
-        compared >= 5,
-        "only {compared} queries of {name} were compared"
-    );
+    assert!(compared >= 5, "only {compared} queries of {name} were compared");
 }
 
 #[tokio::test]
@@ -144,13 +122,7 @@ async fn merge_on_read_has_the_changes_of_copy_on_write() {
                  identifier_columns => array('id'));"
             ))
             .await;
-        found.push(
-            world
-                .rows(&format!(
-                    "SELECT id, city, state, _change_type, _change_ordinal FROM {name}_ids"
-                ))
-                .await,
-        );
+        found.push(world.rows(&format!("SELECT id, city, state, _change_type, _change_ordinal FROM {name}_ids")).await);
     }
     assert_eq!(found[0].len(), 18);
     for other in &found[1..] {

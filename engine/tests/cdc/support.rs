@@ -20,8 +20,8 @@ use futures::stream::BoxStream;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::{
-    CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
-    PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions,
+    CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore, PutMultipartOptions,
+    PutOptions, PutPayload, PutResult, RenameOptions,
 };
 
 /// A warehouse with namespace `ns`.
@@ -34,15 +34,9 @@ pub struct World {
 impl World {
     pub async fn new() -> Self {
         let dir = tempfile::tempdir().expect("folder");
-        let catalog: Arc<dyn Catalog> = Arc::new(
-            HadoopCatalog::new("ice", &dir.path().display().to_string(), HashMap::new())
-                .expect("catalog"),
-        );
-        let mut world = Self {
-            session: Session::new(catalog.clone(), "ice"),
-            catalog,
-            dir,
-        };
+        let catalog: Arc<dyn Catalog> =
+            Arc::new(HadoopCatalog::new("ice", &dir.path().display().to_string(), HashMap::new()).expect("catalog"));
+        let mut world = Self { session: Session::new(catalog.clone(), "ice"), catalog, dir };
         world.run("CREATE NAMESPACE IF NOT EXISTS ns; USE ns").await;
         world
     }
@@ -62,24 +56,12 @@ impl World {
     }
 
     pub async fn table(&self, name: &str) -> Table {
-        self.session
-            .table(&["ns".to_string(), name.to_string()])
-            .await
-            .expect("table")
+        self.session.table(&["ns".to_string(), name.to_string()]).await.expect("table")
     }
 
     /// Changes as sorted text.
-    pub async fn changes(
-        &self,
-        name: &str,
-        with: impl FnOnce(ChangelogBuilder) -> ChangelogBuilder,
-    ) -> Vec<String> {
-        texts(
-            &self
-                .try_changes(name, with)
-                .await
-                .unwrap_or_else(|e| panic!("changes of {name}: {e}")),
-        )
+    pub async fn changes(&self, name: &str, with: impl FnOnce(ChangelogBuilder) -> ChangelogBuilder) -> Vec<String> {
+        texts(&self.try_changes(name, with).await.unwrap_or_else(|e| panic!("changes of {name}: {e}")))
     }
 
     pub async fn try_changes(
@@ -87,11 +69,7 @@ impl World {
         name: &str,
         with: impl FnOnce(ChangelogBuilder) -> ChangelogBuilder,
     ) -> Result<Vec<RecordBatch>> {
-        with(ChangelogScan::builder(self.table(name).await))
-            .build()
-            .await?
-            .collect()
-            .await
+        with(ChangelogScan::builder(self.table(name).await)).build().await?.collect().await
     }
 
     /// Snapshot ids of `main`, oldest first.
@@ -101,10 +79,7 @@ impl World {
         let mut at = t.metadata().current_snapshot().cloned();
         while let Some(s) = at {
             out.push(s.snapshot_id());
-            at = s
-                .parent_snapshot_id()
-                .and_then(|p| t.metadata().snapshot_by_id(p))
-                .cloned();
+            at = s.parent_snapshot_id().and_then(|p| t.metadata().snapshot_by_id(p)).cloned();
         }
         out.reverse();
         out
@@ -115,16 +90,9 @@ impl World {
 pub fn texts(batches: &[RecordBatch]) -> Vec<String> {
     let mut out = Vec::new();
     for b in batches {
-        let columns: Vec<_> = b
-            .columns()
-            .iter()
-            .map(|c| spark_strings(c.as_ref()).expect("text"))
-            .collect();
+        let columns: Vec<_> = b.columns().iter().map(|c| spark_strings(c.as_ref()).expect("text")).collect();
         for i in 0..b.num_rows() {
-            let cells: Vec<&str> = columns
-                .iter()
-                .map(|c| if c.is_null(i) { "NULL" } else { c.value(i) })
-                .collect();
+            let cells: Vec<&str> = columns.iter().map(|c| if c.is_null(i) { "NULL" } else { c.value(i) }).collect();
             out.push(cells.join("|"));
         }
     }
@@ -142,24 +110,13 @@ pub fn bag(rows: &[String]) -> BTreeMap<String, i64> {
 }
 
 /// Applies changes (`row…|_change_type` after `columns` cells) to a bag of rows; a row that is not there is a fault.
-pub fn apply(
-    rows: &mut BTreeMap<String, i64>,
-    changes: &[RecordBatch],
-    columns: usize,
-) -> Result<()> {
+pub fn apply(rows: &mut BTreeMap<String, i64>, changes: &[RecordBatch], columns: usize) -> Result<()> {
     // order inside one snapshot does not matter to a bag: removals may come first
     for b in changes {
-        let cells: Vec<_> = b.columns()[..=columns]
-            .iter()
-            .map(|c| spark_strings(c.as_ref()).expect("text"))
-            .collect();
+        let cells: Vec<_> = b.columns()[..=columns].iter().map(|c| spark_strings(c.as_ref()).expect("text")).collect();
         for i in 0..b.num_rows() {
             let text = |c: &arrow::array::StringArray| {
-                if c.is_null(i) {
-                    "NULL".to_string()
-                } else {
-                    c.value(i).to_string()
-                }
+                if c.is_null(i) { "NULL".to_string() } else { c.value(i).to_string() }
             };
             let row: Vec<String> = cells[..columns].iter().map(text).collect();
             let n = rows.entry(row.join("|")).or_insert(0);
@@ -186,10 +143,7 @@ pub fn shared() -> PathBuf {
             return p;
         }
     }
-    panic!(
-        "no folder shared/golden above {}; set FLOE_SHARED to it",
-        env!("CARGO_MANIFEST_DIR")
-    );
+    panic!("no folder shared/golden above {}; set FLOE_SHARED to it", env!("CARGO_MANIFEST_DIR"));
 }
 
 /// A local store whose operations fail from the n-th on, as when the process died: what was done before stays.
@@ -204,11 +158,7 @@ pub struct Mortal {
 impl Mortal {
     /// A store that lives.
     pub fn new() -> Arc<Self> {
-        Arc::new(Self {
-            inner: LocalFileSystem::new(),
-            left: AtomicI64::new(i64::MAX),
-            read: AtomicI64::new(0),
-        })
+        Arc::new(Self { inner: LocalFileSystem::new(), left: AtomicI64::new(i64::MAX), read: AtomicI64::new(0) })
     }
 
     /// Dies after `n` more operations.
@@ -226,10 +176,7 @@ impl Mortal {
             return Ok(());
         }
         self.left.store(0, Ordering::SeqCst);
-        Err(object_store::Error::Generic {
-            store: "mortal",
-            source: "the process died".into(),
-        })
+        Err(object_store::Error::Generic { store: "mortal", source: "the process died".into() })
     }
 }
 
@@ -260,23 +207,14 @@ impl ObjectStore for Mortal {
         self.inner.put_multipart_opts(location, opts).await
     }
 
-    async fn get_opts(
-        &self,
-        location: &Path,
-        options: GetOptions,
-    ) -> object_store::Result<GetResult> {
+    async fn get_opts(&self, location: &Path, options: GetOptions) -> object_store::Result<GetResult> {
         self.step()?;
         let r = self.inner.get_opts(location, options).await?;
-        self.read
-            .fetch_add((r.range.end - r.range.start) as i64, Ordering::SeqCst);
+        self.read.fetch_add((r.range.end - r.range.start) as i64, Ordering::SeqCst);
         Ok(r)
     }
 
-    async fn get_ranges(
-        &self,
-        location: &Path,
-        ranges: &[Range<u64>],
-    ) -> object_store::Result<Vec<Bytes>> {
+    async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> object_store::Result<Vec<Bytes>> {
         self.step()?;
         let n: u64 = ranges.iter().map(|r| r.end - r.start).sum();
         self.read.fetch_add(n as i64, Ordering::SeqCst);
@@ -305,22 +243,12 @@ impl ObjectStore for Mortal {
         self.inner.list_with_delimiter(prefix).await
     }
 
-    async fn copy_opts(
-        &self,
-        from: &Path,
-        to: &Path,
-        options: CopyOptions,
-    ) -> object_store::Result<()> {
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> object_store::Result<()> {
         self.step()?;
         self.inner.copy_opts(from, to, options).await
     }
 
-    async fn rename_opts(
-        &self,
-        from: &Path,
-        to: &Path,
-        options: RenameOptions,
-    ) -> object_store::Result<()> {
+    async fn rename_opts(&self, from: &Path, to: &Path, options: RenameOptions) -> object_store::Result<()> {
         self.step()?;
         self.inner.rename_opts(from, to, options).await
     }
@@ -330,8 +258,5 @@ impl ObjectStore for Mortal {
 pub fn catalog_over(folder: &std::path::Path, store: Arc<Mortal>) -> Arc<dyn Catalog> {
     let io = FileIo::default();
     io.register("file://", store);
-    Arc::new(
-        HadoopCatalog::with_io("ice", &folder.display().to_string(), HashMap::new(), io)
-            .expect("catalog"),
-    )
+    Arc::new(HadoopCatalog::with_io("ice", &folder.display().to_string(), HashMap::new(), io).expect("catalog"))
 }

@@ -7,11 +7,7 @@ use super::{Check, Family, error, warning};
 use crate::finding::Sink;
 use crate::model::{Entry, ManifestRef, Model, Snapshot};
 
-pub const FAMILY: Family = Family {
-    title: "Commits against their label",
-    checks: CHECKS,
-    run,
-};
+pub const FAMILY: Family = Family { title: "Commits against their label", checks: CHECKS, run };
 
 const CHECKS: &[Check] = &[
     error("OP-1", "an append adds data files and removes nothing"),
@@ -19,27 +15,14 @@ const CHECKS: &[Check] = &[
     error("META-21", "a replace keeps the number of live rows"),
     warning("MAN-14", "a deleted file path is not added again"),
     error("MAN-15", "a data file is live at most once in a snapshot"),
-    error(
-        "MAN-11",
-        "a live file of the parent is either still live or recorded as deleted",
-    ),
+    error("MAN-11", "a live file of the parent is either still live or recorded as deleted"),
 ];
 
 /// Entries a snapshot wrote: those of manifests it added, with its id.
 pub fn own<'a>(x: &'a Snapshot) -> impl Iterator<Item = (&'a ManifestRef, usize, &'a Entry)> {
-    let refs = x
-        .list
-        .refs
-        .iter()
-        .filter(move |r| r.added_snapshot == Some(x.id));
-    refs.flat_map(|r| {
-        r.manifest
-            .entries
-            .iter()
-            .enumerate()
-            .map(move |(i, e)| (r, i, e))
-    })
-    .filter(move |(r, _, e)| e.status != 0 && r.snapshot_of(e) == Some(x.id))
+    let refs = x.list.refs.iter().filter(move |r| r.added_snapshot == Some(x.id));
+    refs.flat_map(|r| r.manifest.entries.iter().enumerate().map(move |(i, e)| (r, i, e)))
+        .filter(move |(r, _, e)| e.status != 0 && r.snapshot_of(e) == Some(x.id))
 }
 
 /// Live rows when they can be counted from manifests: records minus DV cardinalities, no other deletes about.
@@ -158,26 +141,11 @@ fn vanished(m: &Model, x: &Snapshot, s: &mut Sink) {
     };
     let kept: HashSet<&str> = x.list.refs.iter().map(|r| r.path.as_str()).collect();
     let mut here = None;
-    for r in p
-        .list
-        .refs
-        .iter()
-        .filter(|r| !kept.contains(r.path.as_str()))
-    {
+    for r in p.list.refs.iter().filter(|r| !kept.contains(r.path.as_str())) {
         let here = here.get_or_insert_with(|| {
-            x.list
-                .refs
-                .iter()
-                .flat_map(|r| &r.manifest.entries)
-                .map(Entry::key)
-                .collect::<HashSet<_>>()
+            x.list.refs.iter().flat_map(|r| &r.manifest.entries).map(Entry::key).collect::<HashSet<_>>()
         });
-        for e in r
-            .manifest
-            .entries
-            .iter()
-            .filter(|e| e.live() && e.content == 0)
-        {
+        for e in r.manifest.entries.iter().filter(|e| e.live() && e.content == 0) {
             if !here.contains(&e.key()) {
                 s.err(
                     "MAN-11",

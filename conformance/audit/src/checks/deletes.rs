@@ -7,46 +7,22 @@ use crate::finding::Sink;
 use crate::model::{Entry, ManifestRef, Model, Snapshot};
 use crate::types::{Prim, Shape};
 
-pub const FAMILY: Family = Family {
-    title: "Delete entries",
-    checks: CHECKS,
-    run,
-};
+pub const FAMILY: Family = Family { title: "Delete entries", checks: CHECKS, run };
 
 const CHECKS: &[Check] = &[
-    error(
-        "DEL-1",
-        "row-level deletes need v2; v3 snapshots add no position delete files",
-    ),
+    error("DEL-1", "row-level deletes need v2; v3 snapshots add no position delete files"),
     error("DEL-2", "v2 tables have no deletion vectors"),
-    error(
-        "DEL-6",
-        "a DV entry has referenced_data_file, content_offset and content_size_in_bytes",
-    ),
+    error("DEL-6", "a DV entry has referenced_data_file, content_offset and content_size_in_bytes"),
     error("DV-2", "a data file has at most one DV in a snapshot"),
-    error(
-        "DV-3",
-        "deletes of a data file are not lost from parent to child",
-    ),
+    error("DV-3", "deletes of a data file are not lost from parent to child"),
     note("DV-10", "a DV entry has no metrics and no sort order"),
     note("DV-16", "no DV is empty"),
-    error(
-        "EQDEL-3",
-        "equality fields are known primitives, neither floating nor inside lists or maps",
-    ),
-    warning(
-        "MAN-D22",
-        "referenced_data_file is set on position deletes only",
-    ),
+    error("EQDEL-3", "equality fields are known primitives, neither floating nor inside lists or maps"),
+    warning("MAN-D22", "referenced_data_file is set on position deletes only"),
 ];
 
 fn run(m: &Model, s: &mut Sink) {
-    let v3_seqs: HashSet<i64> = m
-        .snapshots
-        .iter()
-        .filter(|x| m.is_v3_snapshot(x))
-        .map(|x| x.seq)
-        .collect();
+    let v3_seqs: HashSet<i64> = m.snapshots.iter().filter(|x| m.is_v3_snapshot(x)).map(|x| x.seq).collect();
     for (_, r) in m.manifests() {
         for (i, e) in r.manifest.entries.iter().enumerate() {
             one(m, &v3_seqs, r, i, e, s);
@@ -61,13 +37,7 @@ fn run(m: &Model, s: &mut Sink) {
 fn one(m: &Model, v3: &HashSet<i64>, r: &ManifestRef, i: usize, e: &Entry, s: &mut Sink) {
     let at = |f: &str| r.manifest.at(i, &format!("data_file.{f}"));
     if e.referenced.is_some() && e.content != 1 {
-        s.warn(
-            "MAN-D22",
-            &r.path,
-            at("referenced_data_file"),
-            e.referenced.as_deref().unwrap_or_default(),
-            "null",
-        );
+        s.warn("MAN-D22", &r.path, at("referenced_data_file"), e.referenced.as_deref().unwrap_or_default(), "null");
     }
     if e.content == 0 {
         return;
@@ -99,13 +69,7 @@ fn one(m: &Model, v3: &HashSet<i64>, r: &ManifestRef, i: usize, e: &Entry, s: &m
     }
     if e.is_dv() {
         if m.version == 2 {
-            s.err(
-                "DEL-2",
-                &r.path,
-                at("file_format"),
-                &e.format,
-                "a position delete file in v2",
-            );
+            s.err("DEL-2", &r.path, at("file_format"), &e.format, "a position delete file in v2");
         }
         if e.referenced.is_none() || e.offset.is_none() || e.length.is_none() {
             s.err(
@@ -117,13 +81,7 @@ fn one(m: &Model, v3: &HashSet<i64>, r: &ManifestRef, i: usize, e: &Entry, s: &m
             );
         }
         if e.records == 0 {
-            s.note(
-                "DV-16",
-                &r.path,
-                at("record_count"),
-                0,
-                "at least one position",
-            );
+            s.note("DV-16", &r.path, at("record_count"), 0, "at least one position");
         }
         let x = &e.metrics;
         if e.sort_order.is_some_and(|o| o != 0)
@@ -132,13 +90,7 @@ fn one(m: &Model, v3: &HashSet<i64>, r: &ManifestRef, i: usize, e: &Entry, s: &m
                 .any(|c| c.as_ref().is_some_and(|c| !c.is_empty()))
             || x.lower.as_ref().is_some_and(|l| !l.is_empty())
         {
-            s.note(
-                "DV-10",
-                &r.path,
-                at("value_counts, lower_bounds, sort_order_id"),
-                "set",
-                "null",
-            );
+            s.note("DV-10", &r.path, at("value_counts, lower_bounds, sort_order_id"), "set", "null");
         }
     } else if e.status == 1 && v3.contains(&r.seq) {
         s.err(
@@ -194,12 +146,8 @@ fn lost(m: &Model, x: &Snapshot, s: &mut Sink) {
         if now.is_some_and(|n| n >= before.records) {
             continue;
         }
-        let live = live.get_or_insert_with(|| {
-            x.live()
-                .filter(|(_, _, e)| e.content == 0)
-                .map(|(_, _, e)| &*e.path)
-                .collect()
-        });
+        let live =
+            live.get_or_insert_with(|| x.live().filter(|(_, _, e)| e.content == 0).map(|(_, _, e)| &*e.path).collect());
         if live.contains(d) {
             let found = now.map_or("no DV".to_string(), |n| format!("a DV of {n} positions"));
             s.err(
@@ -207,10 +155,7 @@ fn lost(m: &Model, x: &Snapshot, s: &mut Sink) {
                 &x.list.location,
                 format!("DV of {d}"),
                 found,
-                format!(
-                    "at least the {} positions of parent {}",
-                    before.records, p.id
-                ),
+                format!("at least the {} positions of parent {}", before.records, p.id),
             );
         }
     }

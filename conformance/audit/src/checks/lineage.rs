@@ -8,21 +8,11 @@ use crate::finding::Sink;
 use crate::model::{Entry, ManifestRef, Model, Snapshot};
 use crate::rows::{self, LAST_SEQ, ROW_ID};
 
-pub const FAMILY: Family = Family {
-    title: "Row lineage",
-    checks: CHECKS,
-    run,
-};
+pub const FAMILY: Family = Family { title: "Row lineage", checks: CHECKS, run };
 
 const CHECKS: &[Check] = &[
-    error(
-        "LINEAGE-40",
-        "row ids are unique over the live rows of a snapshot",
-    ),
-    error(
-        "LINEAGE-43",
-        "stored _last_updated_sequence_number is from 0 to the file's own sequence number",
-    ),
+    error("LINEAGE-40", "row ids are unique over the live rows of a snapshot"),
+    error("LINEAGE-43", "stored _last_updated_sequence_number is from 0 to the file's own sequence number"),
 ];
 
 type Stored = Vec<Option<i64>>;
@@ -48,11 +38,7 @@ fn run(m: &Model, s: &mut Sink) {
     let weight: usize = stored.values().map(Vec::len).sum();
     // Every snapshot while that is cheap, else the heads of the refs.
     let all = weight.saturating_mul(m.snapshots.len()) < 20_000_000;
-    for x in m
-        .snapshots
-        .iter()
-        .filter(|x| (all || heads.contains(&x.id)) && m.is_v3_snapshot(x) && x.complete())
-    {
+    for x in m.snapshots.iter().filter(|x| (all || heads.contains(&x.id)) && m.is_v3_snapshot(x) && x.complete()) {
         unique(m, x, &stored, s);
     }
 }
@@ -83,34 +69,19 @@ fn read(m: &Model, s: &mut Sink) -> HashMap<Arc<str>, Stored> {
             && ids.iter().any(Option::is_some)
         {
             if let Some(bad) = ids.iter().flatten().find(|v| **v < 0 || **v >= next) {
-                s.err(
-                    "LINEAGE-41",
-                    &e.path,
-                    "_row_id",
-                    bad,
-                    format!("from 0 to below next-row-id, {next}"),
-                );
+                s.err("LINEAGE-41", &e.path, "_row_id", bad, format!("from 0 to below next-row-id, {next}"));
             }
-            out.lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner)
-                .insert(e.path.clone(), ids);
+            out.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(e.path.clone(), ids);
         }
         let Some(seqs) = rows::leaf(&f, LAST_SEQ).and_then(|c| rows::longs(&f, c).ok()) else {
             return;
         };
         let own = r.file_seq_of(e).unwrap_or(i64::MAX);
         if let Some(bad) = seqs.iter().flatten().find(|v| **v < 0 || **v > own) {
-            s.err(
-                "LINEAGE-43",
-                &e.path,
-                "_last_updated_sequence_number",
-                bad,
-                format!("from 0 to {own}"),
-            );
+            s.err("LINEAGE-43", &e.path, "_last_updated_sequence_number", bad, format!("from 0 to {own}"));
         }
     });
-    out.into_inner()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
+    out.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// What is deleted in a file of a snapshot.
@@ -133,32 +104,18 @@ fn unique(m: &Model, x: &Snapshot, stored: &HashMap<Arc<str>, Stored>, s: &mut S
     if x.live().any(|(_, _, e)| e.content == 2) {
         return;
     }
-    let data: Vec<(i64, &Entry)> = x
-        .live()
-        .filter(|(_, _, e)| e.content == 0)
-        .filter_map(|(r, _, e)| Some((r.first_row_of(e)?, e)))
-        .collect();
+    let data: Vec<(i64, &Entry)> =
+        x.live().filter(|(_, _, e)| e.content == 0).filter_map(|(r, _, e)| Some((r.first_row_of(e)?, e))).collect();
     if !data.iter().any(|(_, e)| stored.contains_key(&e.path)) {
         return;
     }
     let dvs = super::deletes::dvs(x);
-    let posdels: Vec<&Entry> = x
-        .live()
-        .filter(|(_, _, e)| e.content == 1 && !e.is_dv())
-        .map(|t| t.2)
-        .collect();
+    let posdels: Vec<&Entry> = x.live().filter(|(_, _, e)| e.content == 1 && !e.is_dv()).map(|t| t.2).collect();
     let deleted = |e: &Entry| Deleted {
         // A DV that does not parse has a finding of its own; what it deletes is unknown.
-        unknown: dvs
-            .get(&*e.path)
-            .is_some_and(|(_, _, d)| !m.dv_positions().contains_key(&d.key())),
-        dv: dvs
-            .get(&*e.path)
-            .and_then(|(_, _, d)| m.dv_positions().get(&d.key())),
-        pos: posdels
-            .iter()
-            .filter_map(|d| m.position_deletes().get(&d.path)?.by_path.get(&e.path))
-            .collect(),
+        unknown: dvs.get(&*e.path).is_some_and(|(_, _, d)| !m.dv_positions().contains_key(&d.key())),
+        dv: dvs.get(&*e.path).and_then(|(_, _, d)| m.dv_positions().get(&d.key())),
+        pos: posdels.iter().filter_map(|d| m.position_deletes().get(&d.path)?.by_path.get(&e.path)).collect(),
     };
     let mut explicit: Vec<(i64, &str, usize)> = Vec::new();
     let mut implicit: Vec<(i64, i64, &Entry)> = Vec::new();
@@ -182,10 +139,7 @@ fn unique(m: &Model, x: &Snapshot, stored: &HashMap<Arc<str>, Stored>, s: &mut S
                 w[1].1,
                 format!("row {}", w[1].2),
                 format!("_row_id {}", w[1].0),
-                format!(
-                    "another id, row {} of {} has it in snapshot {}",
-                    w[0].2, w[0].1, x.id
-                ),
+                format!("another id, row {} of {} has it in snapshot {}", w[0].2, w[0].1, x.id),
             );
         }
     }
@@ -196,23 +150,13 @@ fn unique(m: &Model, x: &Snapshot, stored: &HashMap<Arc<str>, Stored>, s: &mut S
         let Some((first, end, e)) = i.checked_sub(1).map(|i| implicit[i]) else {
             continue;
         };
-        if id < end
-            && !cache
-                .entry(&*e.path)
-                .or_insert_with(|| deleted(e))
-                .has(id - first)
-        {
+        if id < end && !cache.entry(&*e.path).or_insert_with(|| deleted(e)).has(id - first) {
             s.err(
                 "LINEAGE-40",
                 path,
                 format!("row {p}"),
                 format!("_row_id {id}"),
-                format!(
-                    "another id, row {} of {} has it in snapshot {}",
-                    id - first,
-                    e.path,
-                    x.id
-                ),
+                format!("another id, row {} of {} has it in snapshot {}", id - first, e.path, x.id),
             );
         }
     }
@@ -233,10 +177,7 @@ fn replaced(m: &Model, s: &mut Sink) {
             let Some((_, _, before)) = old.get(d) else {
                 continue;
             };
-            if before.key() == now.key()
-                || now.records < before.records
-                || !done.insert((before.key(), now.key()))
-            {
+            if before.key() == now.key() || now.records < before.records || !done.insert((before.key(), now.key())) {
                 continue;
             }
             let all = m.dv_positions();

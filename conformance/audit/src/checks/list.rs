@@ -8,58 +8,24 @@ use crate::finding::Sink;
 use crate::model::{ManifestRef, Model, Snapshot};
 use crate::types::Prim;
 
-pub const FAMILY: Family = Family {
-    title: "Manifest lists",
-    checks: CHECKS,
-    run,
-};
+pub const FAMILY: Family = Family { title: "Manifest lists", checks: CHECKS, run };
 
 const CHECKS: &[Check] = &[
-    error(
-        "ML-1",
-        "a snapshot's manifest list is a readable Avro file with the required fields, ids and types",
-    ),
+    error("ML-1", "a snapshot's manifest list is a readable Avro file with the required fields, ids and types"),
     error("ML-2", "manifest_length is the size of the manifest"),
     error("ML-3", "partition_spec_id names a listed spec"),
     error("ML-4", "content is 0 or 1 and that of the manifest"),
-    error(
-        "ML-5",
-        "a manifest's sequence number is that of the snapshot that added it",
-    ),
-    error(
-        "ML-6",
-        "min_sequence_number is not above a live file's data sequence number",
-    ),
-    warning(
-        "ML-6",
-        "min_sequence_number is the smallest data sequence number of the live files",
-    ),
-    error(
-        "ML-7",
-        "added_snapshot_id is present and agrees with the sequence number",
-    ),
-    error(
-        "ML-8",
-        "added, existing and deleted file counts are those of the manifest",
-    ),
-    error(
-        "ML-11",
-        "added, existing and deleted row counts are those of the manifest",
-    ),
-    error(
-        "ML-14",
-        "there is one partition summary a field of the spec",
-    ),
-    error(
-        "ML-20",
-        "contains_null is true when a partition value is null",
-    ),
+    error("ML-5", "a manifest's sequence number is that of the snapshot that added it"),
+    error("ML-6", "min_sequence_number is not above a live file's data sequence number"),
+    warning("ML-6", "min_sequence_number is the smallest data sequence number of the live files"),
+    error("ML-7", "added_snapshot_id is present and agrees with the sequence number"),
+    error("ML-8", "added, existing and deleted file counts are those of the manifest"),
+    error("ML-11", "added, existing and deleted row counts are those of the manifest"),
+    error("ML-14", "there is one partition summary a field of the spec"),
+    error("ML-20", "contains_null is true when a partition value is null"),
     error("ML-22", "partition bounds cover the partition values"),
     error("ML-16", "delete manifests have no first_row_id"),
-    error(
-        "ML-30",
-        "no manifest is listed twice, or later than its snapshot",
-    ),
+    error("ML-30", "no manifest is listed twice, or later than its snapshot"),
     note("ML-32", "Avro metadata of the list repeats the snapshot"),
 ];
 
@@ -98,18 +64,8 @@ pub fn judge_fields(
         match have.iter().find(|f| f.id == Some(*id)) {
             None if *since <= version => {
                 let named = have.iter().any(|f| f.name == *name);
-                let found = if named {
-                    format!("{name} without field-id {id}")
-                } else {
-                    format!("no {name}")
-                };
-                s.err(
-                    clause,
-                    file,
-                    place,
-                    found,
-                    format!("{name} with field-id {id}"),
-                );
+                let found = if named { format!("{name} without field-id {id}") } else { format!("no {name}") };
+                s.err(clause, file, place, found, format!("{name} with field-id {id}"));
             }
             None => {}
             Some(f) => {
@@ -122,11 +78,7 @@ pub fn judge_fields(
                         clause,
                         file,
                         place,
-                        format!(
-                            "{name} is {}{}",
-                            if optional { "optional " } else { "" },
-                            n.kind()
-                        ),
+                        format!("{name} is {}{}", if optional { "optional " } else { "" }, n.kind()),
                         format!("{}{kind}", if *since <= 1 { "required " } else { "" }),
                     );
                 }
@@ -152,11 +104,8 @@ fn run(m: &Model, s: &mut Sink) {
         if l.encrypted || l.inline {
             continue;
         }
-        let version = l
-            .meta
-            .get("format-version")
-            .and_then(|v| v.parse().ok())
-            .unwrap_or(if x.seq > 0 { m.version } else { 1 });
+        let version =
+            l.meta.get("format-version").and_then(|v| v.parse().ok()).unwrap_or(if x.seq > 0 { m.version } else { 1 });
         if let Some(root) = &l.root {
             judge_fields("ML-1", &l.location, "avro.schema", root, FIELDS, version, s);
         }
@@ -168,19 +117,10 @@ fn run(m: &Model, s: &mut Sink) {
         let mut paths = HashSet::new();
         for (i, r) in l.refs.iter().enumerate() {
             if !paths.insert(r.path.as_str()) {
-                s.err(
-                    "ML-30",
-                    &l.location,
-                    at(i, "manifest_path"),
-                    &r.path,
-                    "each manifest once",
-                );
+                s.err("ML-30", &l.location, at(i, "manifest_path"), &r.path, "each manifest once");
             }
             record(m, x, i, r, version, s);
-            if counted.insert(r.path.as_str())
-                && r.manifest.broken.is_none()
-                && !r.manifest.encrypted
-            {
+            if counted.insert(r.path.as_str()) && r.manifest.broken.is_none() && !r.manifest.encrypted {
                 counts(m, x, i, r, version, s);
                 partitions(m, x, i, r, s);
             }
@@ -200,19 +140,11 @@ fn record(m: &Model, x: &Snapshot, i: usize, r: &ManifestRef, version: i64, s: &
         s.err("ML-2", f, at(i, "manifest_length"), n, size);
     }
     if r.spec_id.is_none_or(|id| m.spec(id).is_none()) {
-        s.err(
-            "ML-3",
-            f,
-            at(i, "partition_spec_id"),
-            format!("{:?}", r.spec_id),
-            "a spec of the metadata",
-        );
+        s.err("ML-3", f, at(i, "partition_spec_id"), format!("{:?}", r.spec_id), "a spec of the metadata");
     }
     let known = r.manifest.broken.is_none() && !r.manifest.encrypted;
     if !(0..=1).contains(&r.content)
-        || (known
-            && r.manifest.meta.contains_key("content")
-            && (r.content == 1) != r.manifest.deletes())
+        || (known && r.manifest.meta.contains_key("content") && (r.content == 1) != r.manifest.deletes())
     {
         s.err(
             "ML-4",
@@ -221,54 +153,27 @@ fn record(m: &Model, x: &Snapshot, i: usize, r: &ManifestRef, version: i64, s: &
             r.content,
             format!(
                 "0 data or 1 deletes, and that of the manifest ({})",
-                r.manifest
-                    .meta
-                    .get("content")
-                    .map_or("data", String::as_str)
+                r.manifest.meta.get("content").map_or("data", String::as_str)
             ),
         );
     }
     if r.content == 1 && r.first_row_id.is_some() {
-        s.err(
-            "ML-16",
-            f,
-            at(i, "first_row_id"),
-            r.first_row_id.unwrap_or(0),
-            "null in a delete manifest",
-        );
+        s.err("ML-16", f, at(i, "first_row_id"), r.first_row_id.unwrap_or(0), "null in a delete manifest");
     }
     let Some(added) = r.added_snapshot else {
-        s.err(
-            "ML-7",
-            f,
-            at(i, "added_snapshot_id"),
-            "null",
-            "the snapshot that added the manifest",
-        );
+        s.err("ML-7", f, at(i, "added_snapshot_id"), "null", "the snapshot that added the manifest");
         return;
     };
     if version < 2 {
         return;
     }
     if r.seq > x.seq {
-        s.err(
-            "ML-30",
-            f,
-            at(i, "sequence_number"),
-            r.seq,
-            format!("at most the snapshot's {}", x.seq),
-        );
+        s.err("ML-30", f, at(i, "sequence_number"), r.seq, format!("at most the snapshot's {}", x.seq));
     }
     if let Some(a) = m.snapshot(added)
         && a.seq != r.seq
     {
-        s.err(
-            "ML-5",
-            f,
-            at(i, "sequence_number"),
-            r.seq,
-            format!("{}, that of snapshot {added}", a.seq),
-        );
+        s.err("ML-5", f, at(i, "sequence_number"), r.seq, format!("{}, that of snapshot {added}", a.seq));
     }
     // A manifest that carries this snapshot's number was written by it.
     if r.seq == x.seq && r.seq > 0 && added != x.id {
@@ -299,33 +204,15 @@ fn counts(_m: &Model, x: &Snapshot, i: usize, r: &ManifestRef, version: i64, s: 
     for (k, what) in ["added", "existing", "deleted"].iter().enumerate() {
         // v1 lists may leave counts out; null then means unknown (ML-8).
         if r.files[k].map_or(version >= 2, |n| n != files[k]) {
-            s.err(
-                "ML-8",
-                f,
-                at(i, &format!("{what}_files_count")),
-                show(r.files[k]),
-                files[k],
-            );
+            s.err("ML-8", f, at(i, &format!("{what}_files_count")), show(r.files[k]), files[k]);
         }
         if r.rows[k].map_or(version >= 2, |n| n != rows[k]) {
-            s.err(
-                "ML-11",
-                f,
-                at(i, &format!("{what}_rows_count")),
-                show(r.rows[k]),
-                rows[k],
-            );
+            s.err("ML-11", f, at(i, &format!("{what}_rows_count")), show(r.rows[k]), rows[k]);
         }
     }
     if let (Some(have), Some(min)) = (r.min_seq, min) {
         if have > min {
-            s.err(
-                "ML-6",
-                f,
-                at(i, "min_sequence_number"),
-                have,
-                format!("at most {min}"),
-            );
+            s.err("ML-6", f, at(i, "min_sequence_number"), have, format!("at most {min}"));
         } else if have < min {
             s.warn("ML-6", f, at(i, "min_sequence_number"), have, min);
         }
@@ -356,23 +243,13 @@ fn partitions(m: &Model, x: &Snapshot, i: usize, r: &ManifestRef, s: &mut Sink) 
         return;
     };
     if parts.len() != spec.fields.len() {
-        s.err(
-            "ML-14",
-            f,
-            at(i, "partitions"),
-            parts.len(),
-            spec.fields.len(),
-        );
+        s.err("ML-14", f, at(i, "partitions"), parts.len(), spec.fields.len());
         return;
     }
     for (k, (sum, field)) in parts.iter().zip(&spec.fields).enumerate() {
-        let (Some(pos), Some(ty)) = (
-            r.manifest
-                .partition_ids
-                .iter()
-                .position(|id| Some(*id) == field.id),
-            result_type(m, field),
-        ) else {
+        let (Some(pos), Some(ty)) =
+            (r.manifest.partition_ids.iter().position(|id| Some(*id) == field.id), result_type(m, field))
+        else {
             continue;
         };
         let place = |w: &str| at(i, &format!("partitions[{k}].{w}"));
@@ -382,13 +259,7 @@ fn partitions(m: &Model, x: &Snapshot, i: usize, r: &ManifestRef, s: &mut Sink) 
             };
             if v.is_null() {
                 if sum.contains_null == Some(false) {
-                    s.err(
-                        "ML-20",
-                        f,
-                        place("contains_null"),
-                        "false",
-                        format!("true, {} has a null", e.path),
-                    );
+                    s.err("ML-20", f, place("contains_null"), "false", format!("true, {} has a null", e.path));
                     break;
                 }
                 continue;

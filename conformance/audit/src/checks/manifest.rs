@@ -8,51 +8,20 @@ use crate::finding::Sink;
 use crate::load::spec_fields;
 use crate::model::{ManifestRef, Model};
 
-pub const FAMILY: Family = Family {
-    title: "Manifest files",
-    checks: CHECKS,
-    run,
-};
+pub const FAMILY: Family = Family { title: "Manifest files", checks: CHECKS, run };
 
 const CHECKS: &[Check] = &[
-    error(
-        "MAN-1",
-        "a listed manifest exists, is readable Avro, and has the required fields with their ids and types",
-    ),
+    error("MAN-1", "a listed manifest exists, is readable Avro, and has the required fields with their ids and types"),
     error("MAN-K1", "file metadata schema is a schema in JSON"),
-    error(
-        "MAN-K3",
-        "file metadata partition-spec has the fields of the spec in the table metadata",
-    ),
-    error(
-        "MAN-K4",
-        "file metadata partition-spec-id is that of the manifest list",
-    ),
-    error(
-        "MAN-K5",
-        "file metadata format-version is not above the table's",
-    ),
+    error("MAN-K3", "file metadata partition-spec has the fields of the spec in the table metadata"),
+    error("MAN-K4", "file metadata partition-spec-id is that of the manifest list"),
+    error("MAN-K5", "file metadata format-version is not above the table's"),
     error("MAN-K6", "file metadata content is data or deletes"),
-    error(
-        "MAN-K2",
-        "file metadata schema-id, when present, is a number",
-    ),
-    note(
-        "TRAP-1",
-        "file metadata schema-id is required, but Java does not write it",
-    ),
-    error(
-        "MAN-D04",
-        "the partition struct has the fields of the spec, by partition field id",
-    ),
-    warning(
-        "MAN-D07",
-        "deprecated block_size_in_bytes is not written from v2 on",
-    ),
-    warning(
-        "MAN-D08",
-        "deprecated file_ordinal, sort_columns and distinct_counts are not written",
-    ),
+    error("MAN-K2", "file metadata schema-id, when present, is a number"),
+    note("TRAP-1", "file metadata schema-id is required, but Java does not write it"),
+    error("MAN-D04", "the partition struct has the fields of the spec, by partition field id"),
+    warning("MAN-D07", "deprecated block_size_in_bytes is not written from v2 on"),
+    warning("MAN-D08", "deprecated file_ordinal, sort_columns and distinct_counts are not written"),
     note("META-74", "encrypted manifests and lists cannot be judged"),
 ];
 
@@ -89,24 +58,12 @@ const DATA: &[(i64, &str, &str, i64)] = &[
 
 fn run(m: &Model, s: &mut Sink) {
     if let Some(x) = m.snapshots.iter().find(|x| x.list.encrypted) {
-        s.note(
-            "META-74",
-            &x.list.location,
-            "file",
-            "encrypted manifest list",
-            "plain Avro",
-        );
+        s.note("META-74", &x.list.location, "file", "encrypted manifest list", "plain Avro");
     }
     for (_, r) in m.manifests() {
         let man = &r.manifest;
         if man.encrypted {
-            s.note(
-                "META-74",
-                &r.path,
-                "file",
-                "encrypted manifest",
-                "plain Avro",
-            );
+            s.note("META-74", &r.path, "file", "encrypted manifest", "plain Avro");
             continue;
         }
         if let Some(why) = &man.broken {
@@ -129,13 +86,7 @@ fn run(m: &Model, s: &mut Sink) {
                 && v >= 2
                 && inner.iter().any(|f| f.id == Some(105))
             {
-                s.warn(
-                    "MAN-D07",
-                    &r.path,
-                    "avro.schema/data_file",
-                    "field 105",
-                    "left out from v2 on",
-                );
+                s.warn("MAN-D07", &r.path, "avro.schema/data_file", "field 105", "left out from v2 on");
             }
         }
         if man.broken.is_none() {
@@ -161,29 +112,13 @@ fn keys(m: &Model, r: &ManifestRef, s: &mut Sink) {
     let v = man.version();
     let json = |k: &str| key(k).and_then(|t| serde_json::from_str::<Json>(t).ok());
     if json("schema").is_none_or(|j| j.get("fields").is_none()) {
-        s.err(
-            "MAN-K1",
-            &r.path,
-            "file metadata schema",
-            key("schema").unwrap_or("absent"),
-            "the table schema as JSON",
-        );
+        s.err("MAN-K1", &r.path, "file metadata schema", key("schema").unwrap_or("absent"), "the table schema as JSON");
     }
     match key("schema-id") {
-        None if v >= 2 => s.note(
-            "TRAP-1",
-            &r.path,
-            "file metadata schema-id",
-            "absent",
-            "a schema id",
-        ),
-        Some(t) if t.parse::<i64>().is_err() => s.err(
-            "MAN-K2",
-            &r.path,
-            "file metadata schema-id",
-            t,
-            "a decimal number",
-        ),
+        None if v >= 2 => s.note("TRAP-1", &r.path, "file metadata schema-id", "absent", "a schema id"),
+        Some(t) if t.parse::<i64>().is_err() => {
+            s.err("MAN-K2", &r.path, "file metadata schema-id", t, "a decimal number")
+        }
         _ => {}
     }
     let id = key("partition-spec-id").and_then(|t| t.parse::<i64>().ok());
@@ -208,13 +143,7 @@ fn keys(m: &Model, r: &ManifestRef, s: &mut Sink) {
         ),
     }
     if v >= 2 && !matches!(key("content"), Some("data" | "deletes")) {
-        s.err(
-            "MAN-K6",
-            &r.path,
-            "file metadata content",
-            key("content").unwrap_or("absent"),
-            "data or deletes",
-        );
+        s.err("MAN-K6", &r.path, "file metadata content", key("content").unwrap_or("absent"), "data or deletes");
     }
     let Some(spec) = r.spec_id.and_then(|id| m.spec(id)) else {
         return;
@@ -223,11 +152,10 @@ fn keys(m: &Model, r: &ManifestRef, s: &mut Sink) {
     let same = stored.as_ref().is_some_and(|j| {
         let have = spec_fields(j);
         have.len() == spec.fields.len()
-            && have.iter().zip(&spec.fields).all(|(a, b)| {
-                a.sources == b.sources
-                    && a.transform == b.transform
-                    && (a.id == b.id || a.id.is_none())
-            })
+            && have
+                .iter()
+                .zip(&spec.fields)
+                .all(|(a, b)| a.sources == b.sources && a.transform == b.transform && (a.id == b.id || a.id.is_none()))
     });
     if !same {
         s.err(
@@ -256,11 +184,7 @@ fn keys(m: &Model, r: &ManifestRef, s: &mut Sink) {
         }
     }
     for (pos, id) in man.partition_ids.iter().enumerate() {
-        let Some(ty) = spec
-            .fields
-            .iter()
-            .find(|f| f.id == Some(*id))
-            .and_then(|f| super::spec::result_type(m, f))
+        let Some(ty) = spec.fields.iter().find(|f| f.id == Some(*id)).and_then(|f| super::spec::result_type(m, f))
         else {
             continue;
         };
@@ -269,11 +193,8 @@ fn keys(m: &Model, r: &ManifestRef, s: &mut Sink) {
                 || ty == crate::types::Prim::Unknown
                 || super::list::value_bytes(&ty, v).is_some_and(|b| ty.bound_len_ok(&b))
         };
-        if let Some((i, e)) = man
-            .entries
-            .iter()
-            .enumerate()
-            .find(|(_, e)| e.partition.0.get(pos).is_some_and(|v| !fits(v)))
+        if let Some((i, e)) =
+            man.entries.iter().enumerate().find(|(_, e)| e.partition.0.get(pos).is_some_and(|v| !fits(v)))
         {
             s.err(
                 "MAN-D04",

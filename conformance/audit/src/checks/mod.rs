@@ -65,23 +65,11 @@ pub fn all() -> impl Iterator<Item = &'static Check> {
 }
 
 pub(crate) const fn error(clause: &'static str, title: &'static str) -> Check {
-    Check {
-        clause,
-        severity: Severity::Error,
-        title,
-    }
+    Check { clause, severity: Severity::Error, title }
 }
 pub(crate) const fn warning(clause: &'static str, title: &'static str) -> Check {
-    Check {
-        clause,
-        severity: Severity::Warning,
-        title,
-    }
+    Check { clause, severity: Severity::Warning, title }
 }
 pub(crate) const fn note(clause: &'static str, title: &'static str) -> Check {
-    Check {
-        clause,
-        severity: Severity::Note,
-        title,
-    }
+    Check { clause, severity: Severity::Note, title }
 }

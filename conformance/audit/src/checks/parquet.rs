@@ -13,34 +13,15 @@ use crate::model::{Entry, ManifestRef, Model};
 use crate::rows::{self, LAST_SEQ, ROW_ID};
 use crate::types::{Prim, Shape};
 
-pub const FAMILY: Family = Family {
-    title: "Parquet footers",
-    checks: CHECKS,
-    run,
-};
+pub const FAMILY: Family = Family { title: "Parquet footers", checks: CHECKS, run };
 
 const CHECKS: &[Check] = &[
-    error(
-        "DEL-3",
-        "data and delete files are readable in the format their entry names",
-    ),
-    error(
-        "PARQ-1",
-        "every column carries a field id, unless a name mapping is set",
-    ),
-    error(
-        "PARQ-2",
-        "physical and logical types are those of the column",
-    ),
+    error("DEL-3", "data and delete files are readable in the format their entry names"),
+    error("PARQ-1", "every column carries a field id, unless a name mapping is set"),
+    error("PARQ-2", "physical and logical types are those of the column"),
     note("PARQ-17", "split offsets are row-group starts"),
-    error(
-        "EQDEL-1",
-        "an equality delete file holds its delete columns",
-    ),
-    error(
-        "LINEAGE-18",
-        "stored lineage columns are optional top-level longs",
-    ),
+    error("EQDEL-1", "an equality delete file holds its delete columns"),
+    error("LINEAGE-18", "stored lineage columns are optional top-level longs"),
 ];
 
 fn run(m: &Model, s: &mut Sink) {
@@ -51,22 +32,13 @@ fn run(m: &Model, s: &mut Sink) {
     let mut work: Vec<(&ManifestRef, usize, &Entry)> = Vec::new();
     for (_, r) in m.manifests() {
         for (i, e) in r.manifest.entries.iter().enumerate() {
-            if e.live()
-                && !e.is_dv()
-                && !e.encrypted
-                && e.holes.is_empty()
-                && seen.insert(e.path.clone())
-            {
+            if e.live() && !e.is_dv() && !e.encrypted && e.holes.is_empty() && seen.insert(e.path.clone()) {
                 work.push((r, i, e));
             }
         }
     }
-    let mapped = m
-        .get("properties")
-        .is_some_and(|p| p.get("schema.name-mapping.default").is_some());
-    crate::parallel_findings(m.threads, &work, s, |(r, i, e), s| {
-        file(m, mapped, r, *i, e, s)
-    });
+    let mapped = m.get("properties").is_some_and(|p| p.get("schema.name-mapping.default").is_some());
+    crate::parallel_findings(m.threads, &work, s, |(r, i, e), s| file(m, mapped, r, *i, e, s));
 }
 
 fn file(m: &Model, mapped: bool, r: &ManifestRef, i: usize, e: &Entry, s: &mut Sink) {
@@ -78,10 +50,7 @@ fn file(m: &Model, mapped: bool, r: &ManifestRef, i: usize, e: &Entry, s: &mut S
     match e.format.to_ascii_lowercase().as_str() {
         "parquet" => {}
         "avro" => {
-            match std::fs::read(&path)
-                .map_err(|e| e.to_string())
-                .and_then(|b| crate::avro::read(&b))
-            {
+            match std::fs::read(&path).map_err(|e| e.to_string()).and_then(|b| crate::avro::read(&b)) {
                 Ok(f) if f.records.len() as i64 != e.records => s.err(
                     "MAN-D05",
                     &r.path,
@@ -101,13 +70,7 @@ fn file(m: &Model, mapped: bool, r: &ManifestRef, i: usize, e: &Entry, s: &mut S
         Ok(x) => x,
         Err(why) => {
             if std::fs::read(&path).is_ok_and(|b| b.ends_with(b"PARE")) {
-                s.note(
-                    "META-74",
-                    &e.path,
-                    "file",
-                    "encrypted Parquet footer",
-                    "a plain footer",
-                );
+                s.note("META-74", &e.path, "file", "encrypted Parquet footer", "a plain footer");
             } else {
                 s.err("DEL-3", &e.path, "footer", why, "a Parquet file");
             }
@@ -118,13 +81,7 @@ fn file(m: &Model, mapped: bool, r: &ManifestRef, i: usize, e: &Entry, s: &mut S
     let md = reader.metadata();
     let n = md.file_metadata().num_rows();
     if n != e.records {
-        s.err(
-            "MAN-D05",
-            &r.path,
-            rows_at,
-            e.records,
-            format!("{n}, the rows of {}", e.path),
-        );
+        s.err("MAN-D05", &r.path, rows_at, e.records, format!("{n}, the rows of {}", e.path));
     }
     if e.content == 1 {
         return;
@@ -132,36 +89,22 @@ fn file(m: &Model, mapped: bool, r: &ManifestRef, i: usize, e: &Entry, s: &mut S
     columns(m, mapped, e, md, s);
     if e.content == 2 {
         let d = md.file_metadata().schema_descr();
-        let have: Vec<i64> = (0..d.num_columns())
-            .filter_map(|c| id_of(d.column(c).self_type()))
-            .collect();
-        for id in e
-            .equality_ids
-            .iter()
-            .flatten()
-            .filter(|id| !have.contains(id))
-        {
+        let have: Vec<i64> = (0..d.num_columns()).filter_map(|c| id_of(d.column(c).self_type())).collect();
+        for id in e.equality_ids.iter().flatten().filter(|id| !have.contains(id)) {
             s.err(
                 "EQDEL-1",
                 &e.path,
                 "schema",
                 format!("no column {id}"),
-                format!(
-                    "the delete columns {:?}",
-                    e.equality_ids.as_deref().unwrap_or_default()
-                ),
+                format!("the delete columns {:?}", e.equality_ids.as_deref().unwrap_or_default()),
             );
         }
         return;
     }
     statistics(m, r, i, e, md, s);
     if let Some(o) = &e.split_offsets {
-        let starts: Vec<i64> = md
-            .row_groups()
-            .iter()
-            .filter(|g| g.num_columns() > 0)
-            .map(|g| g.column(0).byte_range().0 as i64)
-            .collect();
+        let starts: Vec<i64> =
+            md.row_groups().iter().filter(|g| g.num_columns() > 0).map(|g| g.column(0).byte_range().0 as i64).collect();
         if o.iter().any(|x| !starts.contains(x)) {
             s.note(
                 "PARQ-17",
@@ -185,46 +128,27 @@ fn columns(m: &Model, mapped: bool, e: &Entry, md: &ParquetMetaData, s: &mut Sin
     if !any && mapped {
         return;
     }
-    let variants: Vec<String> = d
-        .root_schema()
-        .get_fields()
-        .iter()
-        .filter(|t| variant(m, t))
-        .map(|t| t.name().to_string())
-        .collect();
+    let variants: Vec<String> =
+        d.root_schema().get_fields().iter().filter(|t| variant(m, t)).map(|t| t.name().to_string()).collect();
     for c in 0..d.num_columns() {
         let col = d.column(c);
         let name = col.path().string();
         let Some(id) = id_of(col.self_type()) else {
             // Fields inside a variant are found by name (PARQ-11); nested variants are not tracked here.
             let inside = variants.contains(&col.path().parts()[0])
-                || (col.path().parts().len() > 1
-                    && matches!(col.name(), "metadata" | "value" | "typed_value"));
+                || (col.path().parts().len() > 1 && matches!(col.name(), "metadata" | "value" | "typed_value"));
             if !inside {
-                s.err(
-                    "PARQ-1",
-                    &e.path,
-                    format!("column {name}"),
-                    "no field id",
-                    "a field id",
-                );
+                s.err("PARQ-1", &e.path, format!("column {name}"), "no field id", "a field id");
             }
             continue;
         };
         if id == i64::from(ROW_ID) || id == i64::from(LAST_SEQ) {
-            if col.physical_type() != Physical::INT64
-                || col.max_def_level() != 1
-                || col.path().parts().len() != 1
-            {
+            if col.physical_type() != Physical::INT64 || col.max_def_level() != 1 || col.path().parts().len() != 1 {
                 s.err(
                     "LINEAGE-18",
                     &e.path,
                     format!("column {name}"),
-                    format!(
-                        "{:?}, definition level {}",
-                        col.physical_type(),
-                        col.max_def_level()
-                    ),
+                    format!("{:?}, definition level {}", col.physical_type(), col.max_def_level()),
                     "an optional INT64 at the top",
                 );
             }
@@ -246,9 +170,7 @@ fn columns(m: &Model, mapped: bool, e: &Entry, md: &ParquetMetaData, s: &mut Sin
 }
 
 fn variant(m: &Model, t: &Type) -> bool {
-    id_of(t)
-        .and_then(|id| m.field(id))
-        .is_some_and(|f| f.shape == Shape::Prim(Prim::Variant))
+    id_of(t).and_then(|id| m.field(id)).is_some_and(|f| f.shape == Shape::Prim(Prim::Variant))
 }
 
 /// Whether the column stores `p`, or a type that promotes to it (PARQ-2..12, EVO-2..5).
@@ -258,10 +180,9 @@ fn fits(p: &Prim, c: &ColumnDescriptor) -> bool {
     let lt = c.logical_type_ref();
     // Writers may use the older converted types; only a contradicting logical type counts.
     let ts = |micros: bool, utc: bool| match lt {
-        Some(LogicalType::Timestamp {
-            is_adjusted_to_u_t_c,
-            unit,
-        }) => *is_adjusted_to_u_t_c == utc && matches!(unit, TimeUnit::MICROS) == micros,
+        Some(LogicalType::Timestamp { is_adjusted_to_u_t_c, unit }) => {
+            *is_adjusted_to_u_t_c == utc && matches!(unit, TimeUnit::MICROS) == micros
+        }
         _ => micros && lt.is_none(),
     };
     let date = ph == INT32 && matches!(lt, Some(LogicalType::Date));
@@ -288,20 +209,8 @@ fn fits(p: &Prim, c: &ColumnDescriptor) -> bool {
 /// Manifest metrics against the footer, for types whose footer statistics are exact.
 fn statistics(m: &Model, r: &ManifestRef, i: usize, e: &Entry, md: &ParquetMetaData, s: &mut Sink) {
     let d = md.file_metadata().schema_descr();
-    let lower: HashMap<i64, &Vec<u8>> = e
-        .metrics
-        .lower
-        .iter()
-        .flatten()
-        .map(|(k, v)| (*k, v))
-        .collect();
-    let upper: HashMap<i64, &Vec<u8>> = e
-        .metrics
-        .upper
-        .iter()
-        .flatten()
-        .map(|(k, v)| (*k, v))
-        .collect();
+    let lower: HashMap<i64, &Vec<u8>> = e.metrics.lower.iter().flatten().map(|(k, v)| (*k, v)).collect();
+    let upper: HashMap<i64, &Vec<u8>> = e.metrics.upper.iter().flatten().map(|(k, v)| (*k, v)).collect();
     let nulls: HashMap<i64, i64> = e.metrics.null_counts.iter().flatten().copied().collect();
     for c in 0..d.num_columns() {
         let col = d.column(c);
@@ -311,15 +220,8 @@ fn statistics(m: &Model, r: &ManifestRef, i: usize, e: &Entry, md: &ParquetMetaD
         let Some(Shape::Prim(p)) = m.field(id).map(|f| &f.shape) else {
             continue;
         };
-        let stats: Vec<_> = md
-            .row_groups()
-            .iter()
-            .map(|g| g.column(c).statistics())
-            .collect();
-        let total: Option<u64> = stats
-            .iter()
-            .map(|x| x.and_then(|x| x.null_count_opt()))
-            .sum();
+        let stats: Vec<_> = md.row_groups().iter().map(|g| g.column(c).statistics()).collect();
+        let total: Option<u64> = stats.iter().map(|x| x.and_then(|x| x.null_count_opt())).sum();
         if let (Some(have), Some(real)) = (nulls.get(&id), total)
             && col.max_rep_level() == 0
             && col.path().parts().len() == 1
@@ -328,8 +230,7 @@ fn statistics(m: &Model, r: &ManifestRef, i: usize, e: &Entry, md: &ParquetMetaD
             s.err(
                 "MAN-D12",
                 &r.path,
-                r.manifest
-                    .at(i, &format!("data_file.null_value_counts[{id}]")),
+                r.manifest.at(i, &format!("data_file.null_value_counts[{id}]")),
                 have,
                 format!("{real} as in the footer of {}", e.path),
             );
@@ -350,16 +251,9 @@ fn statistics(m: &Model, r: &ManifestRef, i: usize, e: &Entry, md: &ParquetMetaD
         }
         for x in stats.into_iter().flatten() {
             let over = |bound: Option<&&Vec<u8>>, stat: Option<&[u8]>, wrong| {
-                bound
-                    .zip(stat)
-                    .filter(|(b, v)| p.bound_cmp(b, v) == Some(wrong))
-                    .map(|(b, v)| (hex(b), hex(v)))
+                bound.zip(stat).filter(|(b, v)| p.bound_cmp(b, v) == Some(wrong)).map(|(b, v)| (hex(b), hex(v)))
             };
-            if let Some((b, v)) = over(
-                lower.get(&id),
-                x.min_bytes_opt(),
-                std::cmp::Ordering::Greater,
-            ) {
+            if let Some((b, v)) = over(lower.get(&id), x.min_bytes_opt(), std::cmp::Ordering::Greater) {
                 s.err(
                     "MAN-21",
                     &r.path,
@@ -368,8 +262,7 @@ fn statistics(m: &Model, r: &ManifestRef, i: usize, e: &Entry, md: &ParquetMetaD
                     format!("at most {v}, the minimum in the footer"),
                 );
             }
-            if let Some((b, v)) = over(upper.get(&id), x.max_bytes_opt(), std::cmp::Ordering::Less)
-            {
+            if let Some((b, v)) = over(upper.get(&id), x.max_bytes_opt(), std::cmp::Ordering::Less) {
                 s.err(
                     "MAN-21",
                     &r.path,

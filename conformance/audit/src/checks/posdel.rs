@@ -6,23 +6,13 @@ use super::{Check, Family, error, note};
 use crate::finding::Sink;
 use crate::model::Model;
 
-pub const FAMILY: Family = Family {
-    title: "Position delete files",
-    checks: CHECKS,
-    run,
-};
+pub const FAMILY: Family = Family { title: "Position delete files", checks: CHECKS, run };
 
 const CHECKS: &[Check] = &[
-    error(
-        "POSDEL-1",
-        "rows have file_path and pos, required, with their reserved ids",
-    ),
+    error("POSDEL-1", "rows have file_path and pos, required, with their reserved ids"),
     error("POSDEL-2", "rows are sorted by file_path, then pos"),
     note("POSDEL-3", "every file_path is a data file the table knows"),
-    error(
-        "POSDEL-5",
-        "referenced_data_file is the only file_path of the rows",
-    ),
+    error("POSDEL-5", "referenced_data_file is the only file_path of the rows"),
 ];
 
 fn run(m: &Model, s: &mut Sink) {
@@ -42,24 +32,12 @@ fn run(m: &Model, s: &mut Sink) {
         .collect();
     let mut seen = HashSet::new();
     for (_, r) in m.manifests() {
-        for (i, e) in r
-            .manifest
-            .entries
-            .iter()
-            .enumerate()
-            .filter(|(_, e)| e.live() && e.content == 1)
-        {
+        for (i, e) in r.manifest.entries.iter().enumerate().filter(|(_, e)| e.live() && e.content == 1) {
             let Some(d) = files.get(&e.path).filter(|_| seen.insert(e.path.clone())) else {
                 continue;
             };
             if let Some(why) = &d.broken {
-                s.err(
-                    "POSDEL-1",
-                    &e.path,
-                    "columns",
-                    why,
-                    "file_path (2147483546) and pos (2147483545), required",
-                );
+                s.err("POSDEL-1", &e.path, "columns", why, "file_path (2147483546) and pos (2147483545), required");
                 continue;
             }
             if let Some(row) = &d.unsorted {
@@ -77,13 +55,7 @@ fn run(m: &Model, s: &mut Sink) {
                 );
             }
             if let Some(p) = d.by_path.keys().find(|k| !known.contains(&***k)) {
-                s.note(
-                    "POSDEL-3",
-                    &e.path,
-                    "file_path",
-                    p,
-                    "a data file of the table's manifests",
-                );
+                s.note("POSDEL-3", &e.path, "file_path", p, "a data file of the table's manifests");
             }
         }
     }
@@ -99,18 +71,14 @@ fn folded(m: &Model, s: &mut Sink) {
         if dvs.is_empty() {
             continue;
         }
-        let data: HashMap<&str, _> = x
-            .live()
-            .filter(|(_, _, e)| e.content == 0)
-            .map(|(r, _, e)| (&*e.path, (r, e)))
-            .collect();
+        let data: HashMap<&str, _> =
+            x.live().filter(|(_, _, e)| e.content == 0).map(|(r, _, e)| (&*e.path, (r, e))).collect();
         for (r, _, e) in x.live().filter(|(_, _, e)| e.content == 1 && !e.is_dv()) {
             let Some(d) = files.get(&e.path) else {
                 continue;
             };
             for (path, rows) in &d.by_path {
-                let (Some((dr, de)), Some((_, _, dv))) = (data.get(&**path), dvs.get(&**path))
-                else {
+                let (Some((dr, de)), Some((_, _, dv))) = (data.get(&**path), dvs.get(&**path)) else {
                     continue;
                 };
                 let applies = dr.spec_id == r.spec_id

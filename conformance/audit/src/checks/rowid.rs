@@ -6,30 +6,14 @@ use super::{Check, Family, error, note};
 use crate::finding::Sink;
 use crate::model::{Model, Snapshot};
 
-pub const FAMILY: Family = Family {
-    title: "First row ids",
-    checks: CHECKS,
-    run,
-};
+pub const FAMILY: Family = Family { title: "First row ids", checks: CHECKS, run };
 
 const CHECKS: &[Check] = &[
-    error(
-        "LINEAGE-21",
-        "every data manifest of a v3 snapshot has a first_row_id",
-    ),
-    error(
-        "FRID-3",
-        "a file keeps its first_row_id from snapshot to snapshot",
-    ),
+    error("LINEAGE-21", "every data manifest of a v3 snapshot has a first_row_id"),
+    error("FRID-3", "a file keeps its first_row_id from snapshot to snapshot"),
     note("FRID-9", "deleted entries store the file's first_row_id"),
-    error(
-        "FRID-4",
-        "a manifest keeps its first_row_id from list to list",
-    ),
-    error(
-        "FRID-5",
-        "ids given by a snapshot lie in its range and do not overlap",
-    ),
+    error("FRID-4", "a manifest keeps its first_row_id from list to list"),
+    error("FRID-5", "ids given by a snapshot lie in its range and do not overlap"),
     error("LINEAGE-1", "row-id ranges of live data files are disjoint"),
     error("LINEAGE-41", "row ids of live files lie below next-row-id"),
 ];
@@ -54,13 +38,7 @@ fn assigned(x: &Snapshot, s: &mut Sink) {
     let first = x.first_row_id.unwrap_or(0);
     let end = first.saturating_add(x.added_rows.unwrap_or(0));
     let mut floor = first;
-    for (i, r) in x
-        .list
-        .refs
-        .iter()
-        .enumerate()
-        .filter(|(_, r)| r.content == 0)
-    {
+    for (i, r) in x.list.refs.iter().enumerate().filter(|(_, r)| r.content == 0) {
         let at = || format!("record {i}: first_row_id");
         let Some(id) = r.first_row_id else {
             s.err("LINEAGE-21", f, at(), "null", "an assigned id");
@@ -69,13 +47,7 @@ fn assigned(x: &Snapshot, s: &mut Sink) {
         // Below the snapshot's range: assigned earlier. The snapshot's own manifests must lie inside.
         if id < first {
             if r.added_snapshot == Some(x.id) && r.manifest.null_rows > 0 {
-                s.err(
-                    "FRID-5",
-                    f,
-                    at(),
-                    id,
-                    format!("at least the snapshot's first-row-id, {first}"),
-                );
+                s.err("FRID-5", f, at(), id, format!("at least the snapshot's first-row-id, {first}"));
             }
             continue;
         }
@@ -97,20 +69,9 @@ fn carried(m: &Model, x: &Snapshot, s: &mut Sink) {
     let Some(p) = m.parent(x).filter(|p| p.complete() && m.is_v3_snapshot(p)) else {
         return;
     };
-    let old: HashMap<&str, Option<i64>> = p
-        .list
-        .refs
-        .iter()
-        .map(|r| (r.path.as_str(), r.first_row_id))
-        .collect();
+    let old: HashMap<&str, Option<i64>> = p.list.refs.iter().map(|r| (r.path.as_str(), r.first_row_id)).collect();
     let mut files: Option<HashMap<&str, i64>> = None;
-    for (i, r) in x
-        .list
-        .refs
-        .iter()
-        .enumerate()
-        .filter(|(_, r)| r.content == 0)
-    {
+    for (i, r) in x.list.refs.iter().enumerate().filter(|(_, r)| r.content == 0) {
         if let Some(before) = old.get(r.path.as_str()) {
             if before.is_some() && *before != r.first_row_id {
                 s.err(
@@ -129,13 +90,7 @@ fn carried(m: &Model, x: &Snapshot, s: &mut Sink) {
                 .filter_map(|(r, _, e)| Some((&*e.path, r.first_row_of(e)?)))
                 .collect()
         });
-        for (k, e) in r
-            .manifest
-            .entries
-            .iter()
-            .enumerate()
-            .filter(|(_, e)| e.status != 1)
-        {
+        for (k, e) in r.manifest.entries.iter().enumerate().filter(|(_, e)| e.status != 1) {
             let Some(before) = files.get(&*e.path) else {
                 continue;
             };
@@ -151,13 +106,7 @@ fn carried(m: &Model, x: &Snapshot, s: &mut Sink) {
             } else if !e.live() && e.first_row_id.is_none() {
                 s.note("FRID-9", &r.path, place, "null on a deleted entry", before);
             } else if !e.live() && e.first_row_id != Some(*before) {
-                s.err(
-                    "FRID-3",
-                    &r.path,
-                    place,
-                    format!("{:?}", e.first_row_id),
-                    format!("{before} as in the parent"),
-                );
+                s.err("FRID-3", &r.path, place, format!("{:?}", e.first_row_id), format!("{before} as in the parent"));
             }
         }
     }

@@ -6,44 +6,20 @@ use super::{Check, Family, error, note, warning};
 use crate::finding::Sink;
 use crate::model::{Entry, ManifestRef, Model, Snapshot};
 
-pub const FAMILY: Family = Family {
-    title: "Deletes and the files they reach",
-    checks: CHECKS,
-    run,
-};
+pub const FAMILY: Family = Family { title: "Deletes and the files they reach", checks: CHECKS, run };
 
 const CHECKS: &[Check] = &[
-    error(
-        "SCAN-1",
-        "a DV's data sequence number is not below its data file's",
-    ),
-    error(
-        "DV-7",
-        "a DV has the spec and partition of its data file, and not more positions than rows",
-    ),
+    error("SCAN-1", "a DV's data sequence number is not below its data file's"),
+    error("DV-7", "a DV has the spec and partition of its data file, and not more positions than rows"),
     warning("DV-4", "a DV names a live data file; others dangle"),
-    note(
-        "SCAN-2",
-        "a position delete file can reach a live data file",
-    ),
-    note(
-        "SCAN-3",
-        "an equality delete file can reach a live data file",
-    ),
-    note(
-        "DV-15",
-        "file-scoped position deletes go when their data file has a DV",
-    ),
+    note("SCAN-2", "a position delete file can reach a live data file"),
+    note("SCAN-3", "an equality delete file can reach a live data file"),
+    note("DV-15", "file-scoped position deletes go when their data file has a DV"),
 ];
 
 fn run(m: &Model, s: &mut Sink) {
     for x in m.snapshots.iter().filter(|x| x.complete()) {
-        if x.list.refs.iter().any(|r| {
-            r.manifest
-                .entries
-                .iter()
-                .any(|e| e.live() && e.content != 0)
-        }) {
+        if x.list.refs.iter().any(|r| r.manifest.entries.iter().any(|e| e.live() && e.content != 0)) {
             bind(m, x, s);
         }
     }
@@ -61,11 +37,7 @@ fn bind(m: &Model, x: &Snapshot, s: &mut Sink) {
         data.insert(&e.path, (r, e));
         if loose && let Some(q) = r.seq_of(e) {
             let widen = |s: &mut Span| *s = (s.0.min(q), s.1.max(q));
-            widen(
-                parts
-                    .entry((r.spec_id, e.partition.key()))
-                    .or_insert((q, q)),
-            );
+            widen(parts.entry((r.spec_id, e.partition.key())).or_insert((q, q)));
             widen(all.get_or_insert((q, q)));
         }
     }
@@ -89,13 +61,7 @@ fn bind(m: &Model, x: &Snapshot, s: &mut Sink) {
             };
             let dq = dr.seq_of(de).unwrap_or(0);
             if dq > q {
-                s.err(
-                    "SCAN-1",
-                    &r.path,
-                    at("sequence_number"),
-                    q,
-                    format!("at least {dq}, that of {d}"),
-                );
+                s.err("SCAN-1", &r.path, at("sequence_number"), q, format!("at least {dq}, that of {d}"));
             }
             if dr.spec_id != r.spec_id || de.partition != e.partition {
                 s.err(
@@ -122,9 +88,7 @@ fn bind(m: &Model, x: &Snapshot, s: &mut Sink) {
             let target = e.referenced.as_deref();
             let reaches = match target {
                 Some(d) => data.get(d).is_some_and(|(dr, de)| {
-                    dr.seq_of(de).unwrap_or(0) <= q
-                        && dr.spec_id == r.spec_id
-                        && de.partition == e.partition
+                    dr.seq_of(de).unwrap_or(0) <= q && dr.spec_id == r.spec_id && de.partition == e.partition
                 }),
                 None => span.is_some_and(|(min, _)| *min <= q),
             };
@@ -146,10 +110,8 @@ fn bind(m: &Model, x: &Snapshot, s: &mut Sink) {
                 );
             }
         } else {
-            let global = r
-                .spec_id
-                .and_then(|id| m.spec(id))
-                .is_some_and(|sp| sp.fields.iter().all(|f| f.transform == "void"));
+            let global =
+                r.spec_id.and_then(|id| m.spec(id)).is_some_and(|sp| sp.fields.iter().all(|f| f.transform == "void"));
             let reach = if global { all.as_ref() } else { span };
             if reach.is_none_or(|(min, _)| *min >= q) {
                 s.note(

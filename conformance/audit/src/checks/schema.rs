@@ -7,29 +7,16 @@ use crate::finding::Sink;
 use crate::model::Model;
 use crate::types::{FieldInfo, Prim, Schema, Shape, json_value_fault};
 
-pub const FAMILY: Family = Family {
-    title: "Schemas, types and defaults",
-    checks: CHECKS,
-    run,
-};
+pub const FAMILY: Family = Family { title: "Schemas, types and defaults", checks: CHECKS, run };
 
 const CHECKS: &[Check] = &[
     error("JSON-1", "a schema is a struct object"),
     error("JSON-2", "a field has id, name, required and type"),
     error("JSON-3", "type strings are those of the format"),
-    warning(
-        "JSON-4",
-        "writers emit the canonical form of parameterised types",
-    ),
-    error(
-        "JSON-5",
-        "lists and maps carry ids and types of their elements",
-    ),
+    warning("JSON-4", "writers emit the canonical form of parameterised types"),
+    error("JSON-5", "lists and maps carry ids and types of their elements"),
     error("TYPE-1", "an unknown column is optional"),
-    error(
-        "TYPE-3",
-        "decimal precision is 1 to 38 and at least the scale",
-    ),
+    error("TYPE-3", "decimal precision is 1 to 38 and at least the scale"),
     error("TYPE-11", "field ids are unique in a schema"),
     error("TYPE-20", "types of v3 occur in v3 tables only"),
     error("RID-1", "column ids stay below the reserved range"),
@@ -39,10 +26,7 @@ const CHECKS: &[Check] = &[
     ),
     error("META-91", "initial defaults occur in v3 tables only"),
     error("DEFV-2", "an initial default never changes once set"),
-    error(
-        "DEFV-4",
-        "unknown, variant, geometry and geography default to null",
-    ),
+    error("DEFV-4", "unknown, variant, geometry and geography default to null"),
     error("DEFV-6", "a struct's default is null or an empty object"),
     error("JSON-30", "a default is a JSON single value of its type"),
     error("EVO-8", "a field id keeps its shape over all schemas"),
@@ -73,12 +57,7 @@ fn one(m: &Model, sc: &Schema, s: &mut Sink) {
         let fault = match sc.fields.get(id) {
             None => Some("not a field of the schema"),
             Some(x) if !matches!(x.shape, Shape::Prim(_)) => Some("not a primitive"),
-            Some(x)
-                if matches!(
-                    x.shape,
-                    Shape::Prim(Prim::Float | Prim::Double | Prim::Variant)
-                ) =>
-            {
+            Some(x) if matches!(x.shape, Shape::Prim(Prim::Float | Prim::Double | Prim::Variant)) => {
                 Some("floating point or variant")
             }
             Some(x) if !x.required => Some("optional"),
@@ -104,18 +83,9 @@ fn field(m: &Model, x: &FieldInfo, s: &mut Sink) {
         s.err("RID-1", f, format!("{}/id", x.ptr), x.id, "0 to 2147483447");
     }
     if x.initial_default.is_some() && m.version < 3 {
-        s.err(
-            "META-91",
-            f,
-            format!("{}/initial-default", x.ptr),
-            "present",
-            "format version 3",
-        );
+        s.err("META-91", f, format!("{}/initial-default", x.ptr), "present", "format version 3");
     }
-    let defaults = [
-        ("initial-default", &x.initial_default),
-        ("write-default", &x.write_default),
-    ];
+    let defaults = [("initial-default", &x.initial_default), ("write-default", &x.write_default)];
     match &x.shape {
         Shape::Prim(p) => {
             if *p == Prim::Unknown && x.required {
@@ -133,20 +103,11 @@ fn field(m: &Model, x: &FieldInfo, s: &mut Sink) {
                 );
             }
             if p.needs_v3() && (1..3).contains(&m.version) {
-                s.err(
-                    "TYPE-20",
-                    f,
-                    format!("{}/type", x.ptr),
-                    format!("{p:?} in v{}", m.version),
-                    "format version 3",
-                );
+                s.err("TYPE-20", f, format!("{}/type", x.ptr), format!("{p:?} in v{}", m.version), "format version 3");
             }
             for (k, d) in defaults {
                 let Some(d) = d else { continue };
-                if matches!(
-                    p,
-                    Prim::Unknown | Prim::Variant | Prim::Geometry | Prim::Geography
-                ) {
+                if matches!(p, Prim::Unknown | Prim::Variant | Prim::Geometry | Prim::Geography) {
                     s.err("DEFV-4", f, format!("{}/{k}", x.ptr), d, "null");
                 } else if let Some(want) = json_value_fault(p, d) {
                     s.err("JSON-30", f, format!("{}/{k}", x.ptr), d, want);
@@ -155,16 +116,8 @@ fn field(m: &Model, x: &FieldInfo, s: &mut Sink) {
         }
         Shape::Struct => {
             for (k, d) in defaults {
-                if d.as_ref()
-                    .is_some_and(|d| d.as_object().is_none_or(|o| !o.is_empty()))
-                {
-                    s.err(
-                        "DEFV-6",
-                        f,
-                        format!("{}/{k}", x.ptr),
-                        d.clone().unwrap_or(Json::Null),
-                        "null or {}",
-                    );
+                if d.as_ref().is_some_and(|d| d.as_object().is_none_or(|o| !o.is_empty())) {
+                    s.err("DEFV-6", f, format!("{}/{k}", x.ptr), d.clone().unwrap_or(Json::Null), "null or {}");
                 }
             }
         }
@@ -196,19 +149,12 @@ fn evolution(m: &Model, s: &mut Sink) {
                 }
                 (Shape::Bad(_), _) | (_, Shape::Bad(_)) => {}
                 (a, b) if std::mem::discriminant(a) != std::mem::discriminant(b) => {
-                    s.err(
-                        "EVO-8",
-                        f,
-                        format!("{}/type", new.ptr),
-                        format!("{b:?} after {a:?}"),
-                        "the same shape",
-                    );
+                    s.err("EVO-8", f, format!("{}/type", new.ptr), format!("{b:?} after {a:?}"), "the same shape");
                 }
                 _ => {}
             }
             if old.initial_default != new.initial_default {
-                let show =
-                    |d: &Option<Json>| d.as_ref().map_or("null".to_string(), Json::to_string);
+                let show = |d: &Option<Json>| d.as_ref().map_or("null".to_string(), Json::to_string);
                 s.err(
                     "DEFV-2",
                     f,

@@ -9,50 +9,26 @@ use crate::finding::Sink;
 use crate::model::{Model, SpecField};
 use crate::types::{Prim, Shape, show};
 
-pub const FAMILY: Family = Family {
-    title: "Partition specs and sort orders",
-    checks: CHECKS,
-    run,
-};
+pub const FAMILY: Family = Family { title: "Partition specs and sort orders", checks: CHECKS, run };
 
 const CHECKS: &[Check] = &[
-    error(
-        "JSON-10",
-        "a partition field has source, field id, name and transform",
-    ),
-    error(
-        "JSON-11",
-        "a field names either source-id or, with several sources, source-ids",
-    ),
+    error("JSON-10", "a partition field has source, field id, name and transform"),
+    error("JSON-11", "a field names either source-id or, with several sources, source-ids"),
     note("TRAP-14", "source-ids are v3; Java cannot parse them"),
     note("JSON-13", "unknown transforms are ignored by readers"),
-    error(
-        "PART-1",
-        "the default spec partitions by primitives outside lists and maps",
-    ),
+    error("PART-1", "the default spec partitions by primitives outside lists and maps"),
     error("PART-3", "partition field ids are unique in a spec"),
-    warning(
-        "PART-3",
-        "a partition field id means the same in every spec",
-    ),
+    warning("PART-3", "a partition field id means the same in every spec"),
     error("PART-4", "no two specs are equivalent"),
-    error(
-        "PART-5",
-        "no data is written with a spec that has an unknown transform",
-    ),
+    error("PART-5", "no data is written with a spec that has an unknown transform"),
     error("PART-20", "a transform fits its source type"),
-    error(
-        "SORT-1",
-        "a sort order has fields with transform, source, direction and null order; order 0 has none",
-    ),
+    error("SORT-1", "a sort order has fields with transform, source, direction and null order; order 0 has none"),
 ];
 
 /// Transform name and parameter; `None` when the format does not define it.
 fn transform(t: &str) -> Option<&str> {
     let name = t.split('[').next().unwrap_or(t);
-    let param = t
-        .strip_prefix(name)
-        .and_then(|p| p.strip_prefix('[')?.strip_suffix(']'));
+    let param = t.strip_prefix(name).and_then(|p| p.strip_prefix('[')?.strip_suffix(']'));
     match name {
         "identity" | "year" | "month" | "day" | "hour" | "void" => (t == name).then_some(name),
         "bucket" | "truncate" => param?.parse::<u32>().ok().filter(|n| *n > 0).map(|_| name),
@@ -65,15 +41,9 @@ fn accepts(name: &str, p: &Prim) -> bool {
     use Prim::*;
     match name {
         "identity" => !matches!(p, Geometry | Geography | Variant),
-        "bucket" => !matches!(
-            p,
-            Boolean | Float | Double | Unknown | Variant | Geometry | Geography
-        ),
+        "bucket" => !matches!(p, Boolean | Float | Double | Unknown | Variant | Geometry | Geography),
         "truncate" => matches!(p, Int | Long | Decimal(..) | String | Binary),
-        "year" | "month" | "day" => matches!(
-            p,
-            Date | Timestamp | Timestamptz | TimestampNs | TimestamptzNs
-        ),
+        "year" | "month" | "day" => matches!(p, Date | Timestamp | Timestamptz | TimestampNs | TimestamptzNs),
         "hour" => matches!(p, Timestamp | Timestamptz | TimestampNs | TimestamptzNs),
         _ => true,
     }
@@ -104,29 +74,18 @@ fn run(m: &Model, s: &mut Sink) {
             let p = format!("{}/fields/{i}", spec.ptr);
             let Some(id) = x.id else { continue };
             if !ids.insert(id) {
-                s.err(
-                    "PART-3",
-                    f,
-                    format!("{p}/field-id"),
-                    id,
-                    "unique in the spec",
-                );
+                s.err("PART-3", f, format!("{p}/field-id"), id, "unique in the spec");
             }
             if let Some((old, spec_id)) = meaning.get(&id) {
                 let same = old.sources == x.sources
-                    && (old.transform == x.transform
-                        || old.transform == "void"
-                        || x.transform == "void");
+                    && (old.transform == x.transform || old.transform == "void" || x.transform == "void");
                 if !same && *spec_id != spec.id {
                     s.warn(
                         "PART-3",
                         f,
                         format!("{p}/field-id"),
                         format!("{id}: {} of {:?}", x.transform, x.sources),
-                        format!(
-                            "{} of {:?} as in spec {spec_id}",
-                            old.transform, old.sources
-                        ),
+                        format!("{} of {:?} as in spec {spec_id}", old.transform, old.sources),
                     );
                 }
             } else {
@@ -134,11 +93,8 @@ fn run(m: &Model, s: &mut Sink) {
             }
             source(m, x, &p, default == Some(spec.id), s);
         }
-        let key: Vec<_> = spec
-            .fields
-            .iter()
-            .map(|x| (x.sources.clone(), x.transform.clone(), x.name.clone()))
-            .collect();
+        let key: Vec<_> =
+            spec.fields.iter().map(|x| (x.sources.clone(), x.transform.clone(), x.name.clone())).collect();
         if let Some((_, other)) = seen.iter().find(|(k, _)| *k == key) {
             s.err(
                 "PART-4",
@@ -150,21 +106,11 @@ fn run(m: &Model, s: &mut Sink) {
         }
         seen.push((key, spec.id));
     }
-    let unknown: HashSet<i64> = m
-        .specs
-        .iter()
-        .filter(|x| x.fields.iter().any(|f| transform(&f.transform).is_none()))
-        .map(|x| x.id)
-        .collect();
+    let unknown: HashSet<i64> =
+        m.specs.iter().filter(|x| x.fields.iter().any(|f| transform(&f.transform).is_none())).map(|x| x.id).collect();
     for (_, r) in m.manifests() {
         if r.spec_id.is_some_and(|i| unknown.contains(&i)) && !r.manifest.entries.is_empty() {
-            s.err(
-                "PART-5",
-                &r.path,
-                "partition_spec_id",
-                r.spec_id.unwrap_or(-1),
-                "a spec of known transforms",
-            );
+            s.err("PART-5", &r.path, "partition_spec_id", r.spec_id.unwrap_or(-1), "a spec of known transforms");
         }
     }
     sort_orders(m, s);
@@ -184,28 +130,16 @@ fn source(m: &Model, x: &SpecField, p: &str, default: bool, s: &mut Sink) {
     };
     let current = m.current_schema();
     for id in &x.sources {
-        let field = if default {
-            current.and_then(|c| c.fields.get(id))
-        } else {
-            m.field(*id)
-        };
+        let field = if default { current.and_then(|c| c.fields.get(id)) } else { m.field(*id) };
         match field {
             // A dropped source column is legal for old specs (PART-9) and for void fields of v1 tables (PART-7).
             None if !default || name == "void" => {}
-            None => s.err(
-                "PART-1",
-                f,
-                p,
-                format!("source {id} is not in the current schema"),
-                "a column of the schema",
-            ),
-            Some(c) if c.in_collection => s.err(
-                "PART-1",
-                f,
-                p,
-                format!("source {id} lies in a list or map"),
-                "a column outside lists and maps",
-            ),
+            None => {
+                s.err("PART-1", f, p, format!("source {id} is not in the current schema"), "a column of the schema")
+            }
+            Some(c) if c.in_collection => {
+                s.err("PART-1", f, p, format!("source {id} lies in a list or map"), "a column outside lists and maps")
+            }
             Some(c) => match &c.shape {
                 Shape::Prim(t) if accepts(name, t) => {}
                 Shape::Prim(t) => s.err(
@@ -215,13 +149,7 @@ fn source(m: &Model, x: &SpecField, p: &str, default: bool, s: &mut Sink) {
                     format!("{} of {t:?}", x.transform),
                     "a source type the transform takes",
                 ),
-                other => s.err(
-                    "PART-1",
-                    f,
-                    p,
-                    format!("source {id} is a {other:?}"),
-                    "a primitive",
-                ),
+                other => s.err("PART-1", f, p, format!("source {id} is a {other:?}"), "a primitive"),
             },
         }
     }
@@ -229,20 +157,8 @@ fn source(m: &Model, x: &SpecField, p: &str, default: bool, s: &mut Sink) {
 
 fn shapes(m: &Model, s: &mut Sink) {
     let f = m.file.as_str();
-    for (i, spec) in m
-        .get("partition-specs")
-        .and_then(Json::as_array)
-        .into_iter()
-        .flatten()
-        .enumerate()
-    {
-        for (k, x) in spec
-            .get("fields")
-            .and_then(Json::as_array)
-            .into_iter()
-            .flatten()
-            .enumerate()
-        {
+    for (i, spec) in m.get("partition-specs").and_then(Json::as_array).into_iter().flatten().enumerate() {
+        for (k, x) in spec.get("fields").and_then(Json::as_array).into_iter().flatten().enumerate() {
             let p = format!("/partition-specs/{i}/fields/{k}");
             let has = |k: &str| x.get(k).is_some_and(|v| !v.is_null());
             let needs_id = m.version >= 2;
@@ -255,18 +171,9 @@ fn shapes(m: &Model, s: &mut Sink) {
             if has("source-id") == has("source-ids") {
                 s.err("JSON-11", f, p.clone(), x, "source-id or source-ids");
             } else if has("source-ids") {
-                let many = x
-                    .get("source-ids")
-                    .and_then(Json::as_array)
-                    .is_some_and(|a| a.len() > 1);
+                let many = x.get("source-ids").and_then(Json::as_array).is_some_and(|a| a.len() > 1);
                 if !many || m.version < 3 {
-                    s.err(
-                        "JSON-11",
-                        f,
-                        format!("{p}/source-ids"),
-                        show(x.get("source-ids")),
-                        "two or more ids, in v3",
-                    );
+                    s.err("JSON-11", f, format!("{p}/source-ids"), show(x.get("source-ids")), "two or more ids, in v3");
                 } else {
                     s.note(
                         "TRAP-14",
@@ -283,13 +190,7 @@ fn shapes(m: &Model, s: &mut Sink) {
 
 fn sort_orders(m: &Model, s: &mut Sink) {
     let f = m.file.as_str();
-    for (i, o) in m
-        .get("sort-orders")
-        .and_then(Json::as_array)
-        .into_iter()
-        .flatten()
-        .enumerate()
-    {
+    for (i, o) in m.get("sort-orders").and_then(Json::as_array).into_iter().flatten().enumerate() {
         let p = format!("/sort-orders/{i}");
         let fields = o.get("fields").and_then(Json::as_array);
         let unsorted = o.get("order-id").and_then(Json::as_i64) == Some(0);
@@ -305,18 +206,19 @@ fn sort_orders(m: &Model, s: &mut Sink) {
             Some(_) => {}
         }
         for (k, x) in fields.into_iter().flatten().enumerate() {
-            let word = |k: &str| {
-                x.get(k)
-                    .and_then(Json::as_str)
-                    .unwrap_or_default()
-                    .to_ascii_lowercase()
-            };
+            let word = |k: &str| x.get(k).and_then(Json::as_str).unwrap_or_default().to_ascii_lowercase();
             let ok = !word("transform").is_empty()
                 && ["asc", "desc"].contains(&word("direction").as_str())
                 && ["nulls-first", "nulls-last"].contains(&word("null-order").as_str())
                 && (x.get("source-id").is_some() || x.get("source-ids").is_some());
             if !ok {
-                s.err("SORT-1", f, format!("{p}/fields/{k}"), x, "transform, source-id, direction asc or desc, null-order nulls-first or nulls-last");
+                s.err(
+                    "SORT-1",
+                    f,
+                    format!("{p}/fields/{k}"),
+                    x,
+                    "transform, source-id, direction asc or desc, null-order nulls-first or nulls-last",
+                );
             }
         }
     }

@@ -12,10 +12,7 @@ fn the_valid_table_has_no_finding() {
         let r = audit(target, &Options::default()).expect("readable");
         assert!(r.findings.is_empty(), "{}", r.text());
         let c = &r.looked_at;
-        assert_eq!(
-            (c.snapshots, c.manifests, c.data_files, c.deletes, c.dvs),
-            (6, 9, 4, 5, 3)
-        );
+        assert_eq!((c.snapshots, c.manifests, c.data_files, c.deletes, c.dvs), (6, 9, 4, 5, 3));
     }
 }
 
@@ -31,14 +28,7 @@ fn a_moved_table_is_found_by_its_new_folder_or_a_map() {
     let meta = dir.path().join("v7.metadata.json");
     std::fs::copy(new.join("metadata/v7.metadata.json"), &meta).expect("copy");
     let maps = vec![(format!("file:{}", old.display()), new.display().to_string())];
-    let r = audit(
-        &meta,
-        &Options {
-            maps,
-            ..Options::default()
-        },
-    )
-    .expect("readable");
+    let r = audit(&meta, &Options { maps, ..Options::default() }).expect("readable");
     assert!(r.findings.is_empty(), "{}", r.text());
 }
 
@@ -65,16 +55,11 @@ fn gzip_metadata_is_read_and_garbage_is_unreadable() {
 
 #[test]
 fn coverage_page_is_current() {
-    let page =
-        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/audit-coverage.md");
+    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/audit-coverage.md");
     let want = floe_audit::coverage_markdown();
     if std::env::var_os("FLOE_BLESS").is_some() {
         std::fs::create_dir_all(page.parent().expect("docs")).expect("docs");
         std::fs::write(&page, &want).expect("write");
     }
-    assert_eq!(
-        std::fs::read_to_string(&page).expect("docs/audit-coverage.md"),
-        want,
-        "run with FLOE_BLESS=1"
-    );
+    assert_eq!(std::fs::read_to_string(&page).expect("docs/audit-coverage.md"), want, "run with FLOE_BLESS=1");
 }

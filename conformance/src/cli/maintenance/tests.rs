@@ -22,7 +22,16 @@ fn subcommands_become_calls() {
         r"CALL system.rewrite_data_files(table => 'ns.t', options => map('rewrite-all', 'true'), where => 's = \'it\'\'s\'')"
     );
     assert_eq!(
-        call(&["expire-snapshots", "ns.t", "--older-than", "2025-01-01 00:00:00", "--snapshot-id", "1", "--snapshot-id", "2"]),
+        call(&[
+            "expire-snapshots",
+            "ns.t",
+            "--older-than",
+            "2025-01-01 00:00:00",
+            "--snapshot-id",
+            "1",
+            "--snapshot-id",
+            "2"
+        ]),
         "CALL system.expire_snapshots(table => 'ns.t', older_than => TIMESTAMP '2025-01-01 00:00:00', snapshot_ids => array(1, 2))"
     );
     assert_eq!(
@@ -33,7 +42,10 @@ fn subcommands_become_calls() {
         call(&["remove-orphan-files", "ns.t", "--execute"]),
         "CALL system.remove_orphan_files(table => 'ns.t', dry_run => false)"
     );
-    assert_eq!(call(&["rollback-to-snapshot", "ns.t", "7"]), "CALL system.rollback_to_snapshot(table => 'ns.t', snapshot_id => 7)");
+    assert_eq!(
+        call(&["rollback-to-snapshot", "ns.t", "7"]),
+        "CALL system.rollback_to_snapshot(table => 'ns.t', snapshot_id => 7)"
+    );
 }
 
 #[test]

@@ -3,9 +3,7 @@
 use std::fmt::Write;
 
 use arrow::array::{Array, AsArray, RecordBatch};
-use arrow::datatypes::{
-    DataType, Decimal128Type, Float32Type, Float64Type, Int64Type, TimeUnit, UInt64Type,
-};
+use arrow::datatypes::{DataType, Decimal128Type, Float32Type, Float64Type, Int64Type, TimeUnit, UInt64Type};
 use floe_engine::sql::functions::spark_strings;
 use serde_json::{Map, Number, Value};
 
@@ -13,11 +11,7 @@ use serde_json::{Map, Number, Value};
 pub fn json_row(batch: &RecordBatch, row: usize) -> Value {
     let schema = batch.schema();
     let cells = schema.fields().iter().zip(batch.columns());
-    Value::Object(
-        cells
-            .map(|(f, c)| (f.name().clone(), json_value(c.as_ref(), row)))
-            .collect(),
-    )
+    Value::Object(cells.map(|(f, c)| (f.name().clone(), json_value(c.as_ref(), row))).collect())
 }
 
 fn json_value(array: &dyn Array, row: usize) -> Value {
@@ -47,38 +41,27 @@ fn json_value(array: &dyn Array, row: usize) -> Value {
             let v = array.as_primitive::<Float64Type>().value(row);
             float(v, Some(v))
         }
-        DataType::Decimal128(_, scale) => Value::String(decimal(
-            array.as_primitive::<Decimal128Type>().value(row),
-            *scale,
-        )),
-        DataType::Binary
-        | DataType::LargeBinary
-        | DataType::BinaryView
-        | DataType::FixedSizeBinary(_) => match cast(array, row, &DataType::LargeBinary) {
-            Some(a) => Value::String(a.as_binary::<i64>().value(0).iter().fold(
-                String::new(),
-                |mut out, b| {
+        DataType::Decimal128(_, scale) => {
+            Value::String(decimal(array.as_primitive::<Decimal128Type>().value(row), *scale))
+        }
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
+            match cast(array, row, &DataType::LargeBinary) {
+                Some(a) => Value::String(a.as_binary::<i64>().value(0).iter().fold(String::new(), |mut out, b| {
                     let _ = write!(out, "{b:02x}");
                     out
-                },
-            )),
-            None => text(array, row),
-        },
-        DataType::Timestamp(_, zone) => match text(array, row) {
-            Value::String(s) => {
-                Value::String(s.replacen(' ', "T", 1) + if zone.is_some() { "Z" } else { "" })
+                })),
+                None => text(array, row),
             }
+        }
+        DataType::Timestamp(_, zone) => match text(array, row) {
+            Value::String(s) => Value::String(s.replacen(' ', "T", 1) + if zone.is_some() { "Z" } else { "" }),
             other => other,
         },
         DataType::Time64(unit) => time(array, row, *unit),
         DataType::Struct(fields) => {
             let s = array.as_struct();
             let cells = fields.iter().zip(s.columns());
-            Value::Object(
-                cells
-                    .map(|(f, c)| (f.name().clone(), json_value(c.as_ref(), row)))
-                    .collect(),
-            )
+            Value::Object(cells.map(|(f, c)| (f.name().clone(), json_value(c.as_ref(), row))).collect())
         }
         DataType::List(_) => items(array.as_list::<i32>().value(row).as_ref()),
         DataType::LargeList(_) => items(array.as_list::<i64>().value(row).as_ref()),
@@ -128,10 +111,7 @@ fn decimal(unscaled: i128, scale: i8) -> String {
     let digits = unscaled.unsigned_abs().to_string();
     let sign = if unscaled < 0 { "-" } else { "" };
     let Ok(scale) = usize::try_from(scale) else {
-        return format!(
-            "{sign}{digits}{}",
-            "0".repeat(usize::from(scale.unsigned_abs()))
-        );
+        return format!("{sign}{digits}{}", "0".repeat(usize::from(scale.unsigned_abs())));
     };
     if scale == 0 {
         return format!("{sign}{digits}");
@@ -147,24 +127,11 @@ fn time(array: &dyn Array, row: usize, unit: TimeUnit) -> Value {
         return Value::Null;
     };
     let raw = raw.as_primitive::<Int64Type>().value(0);
-    let (per_second, width) = if unit == TimeUnit::Nanosecond {
-        (1_000_000_000, 9)
-    } else {
-        (1_000_000, 6)
-    };
+    let (per_second, width) = if unit == TimeUnit::Nanosecond { (1_000_000_000, 9) } else { (1_000_000, 6) };
     let (seconds, fraction) = (raw.div_euclid(per_second), raw.rem_euclid(per_second));
-    let mut out = format!(
-        "{:02}:{:02}:{:02}",
-        seconds / 3600,
-        seconds / 60 % 60,
-        seconds % 60
-    );
+    let mut out = format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
     if fraction > 0 {
-        let _ = write!(
-            out,
-            ".{}",
-            format!("{fraction:0width$}").trim_end_matches('0')
-        );
+        let _ = write!(out, ".{}", format!("{fraction:0width$}").trim_end_matches('0'));
     }
     Value::String(out)
 }

@@ -1,63 +1,31 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, BinaryArray, Decimal128Array, Float32Array, Float64Array, Int64Array, RecordBatch,
-    StringArray, Time64MicrosecondArray, TimestampMicrosecondArray,
+    ArrayRef, BinaryArray, Decimal128Array, Float32Array, Float64Array, Int64Array, RecordBatch, StringArray,
+    Time64MicrosecondArray, TimestampMicrosecondArray,
 };
 
 use super::{Format, write};
 
 fn batch() -> RecordBatch {
-    let decimals = Decimal128Array::from(vec![Some(-1234567), None])
-        .with_precision_and_scale(9, 2)
-        .expect("decimal");
+    let decimals = Decimal128Array::from(vec![Some(-1234567), None]).with_precision_and_scale(9, 2).expect("decimal");
     let columns: Vec<(&str, ArrayRef)> = vec![
         ("l", Arc::new(Int64Array::from(vec![Some(i64::MAX), None]))),
         ("f", Arc::new(Float32Array::from(vec![Some(1.1), None]))),
-        (
-            "d",
-            Arc::new(Float64Array::from(vec![f64::NAN, f64::NEG_INFINITY])),
-        ),
+        ("d", Arc::new(Float64Array::from(vec![f64::NAN, f64::NEG_INFINITY]))),
         ("dec", Arc::new(decimals)),
-        (
-            "ts",
-            Arc::new(
-                TimestampMicrosecondArray::from(vec![Some(1_500_000), None])
-                    .with_timezone("+00:00"),
-            ),
-        ),
-        (
-            "tsn",
-            Arc::new(TimestampMicrosecondArray::from(vec![Some(-1), None])),
-        ),
-        (
-            "t",
-            Arc::new(Time64MicrosecondArray::from(vec![
-                Some(3_600_000_001),
-                None,
-            ])),
-        ),
-        (
-            "bin",
-            Arc::new(BinaryArray::from_opt_vec(vec![Some(&[0, 255][..]), None])),
-        ),
-        (
-            "s",
-            Arc::new(StringArray::from(vec![Some("a \"b\",\n"), Some("")])),
-        ),
+        ("ts", Arc::new(TimestampMicrosecondArray::from(vec![Some(1_500_000), None]).with_timezone("+00:00"))),
+        ("tsn", Arc::new(TimestampMicrosecondArray::from(vec![Some(-1), None]))),
+        ("t", Arc::new(Time64MicrosecondArray::from(vec![Some(3_600_000_001), None]))),
+        ("bin", Arc::new(BinaryArray::from_opt_vec(vec![Some(&[0, 255][..]), None]))),
+        ("s", Arc::new(StringArray::from(vec![Some("a \"b\",\n"), Some("")]))),
     ];
-    RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(n, c)| (n, c, true)))
-        .expect("batch")
+    RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(n, c)| (n, c, true))).expect("batch")
 }
 
 fn printed(format: Format) -> String {
     let batch = batch();
-    let names: Vec<String> = batch
-        .schema()
-        .fields()
-        .iter()
-        .map(|f| f.name().clone())
-        .collect();
+    let names: Vec<String> = batch.schema().fields().iter().map(|f| f.name().clone()).collect();
     let mut out = Vec::new();
     write(&mut out, &[batch], &names, format).expect("prints");
     String::from_utf8(out).expect("text")

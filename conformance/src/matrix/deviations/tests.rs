@@ -15,21 +15,11 @@ reference = "example/x#1"
 "#;
 
 fn engines() -> Vec<EngineRow> {
-    vec![EngineRow {
-        name: "x".into(),
-        version: "1.2".into(),
-        ..EngineRow::default()
-    }]
+    vec![EngineRow { name: "x".into(), version: "1.2".into(), ..EngineRow::default() }]
 }
 
 fn cell(scenario: &str, reader: &str, outcome: Outcome, reason: &str) -> Cell {
-    Cell::of(
-        scenario,
-        "floe",
-        reader,
-        vec![Check::new(2, "rows", outcome, reason)],
-        0,
-    )
+    Cell::of(scenario, "floe", reader, vec![Check::new(2, "rows", outcome, reason)], 0)
 }
 
 #[test]
@@ -47,10 +37,7 @@ fn a_known_deviation_is_accepted_and_a_new_one_is_not() {
         cell("lineage/a", "x", Outcome::Fail, "1 row too many"),
     ];
     assert!(apply(&book, &mut cells, &engines()).is_empty());
-    assert_eq!(
-        cells.iter().map(|c| c.accepted).collect::<Vec<_>>(),
-        [true, false, false, false]
-    );
+    assert_eq!(cells.iter().map(|c| c.accepted).collect::<Vec<_>>(), [true, false, false, false]);
     assert!(cells[0].known.contains("example/x#1"));
 }
 
@@ -60,10 +47,7 @@ fn a_deviation_that_no_longer_fails_is_stale() {
     let mut cells = vec![cell("dv/a", "x", Outcome::Pass, "")];
     assert_eq!(apply(&book, &mut cells, &engines()).len(), 1);
     let mut other = vec![cell("dv/a", "y", Outcome::Pass, "")];
-    assert!(
-        apply(&book, &mut other, &engines()).is_empty(),
-        "an engine that did not run says nothing"
-    );
+    assert!(apply(&book, &mut other, &engines()).is_empty(), "an engine that did not run says nothing");
 }
 
 #[test]

@@ -42,19 +42,9 @@ impl std::fmt::Debug for Secret {
 #[derive(Debug)]
 pub(super) enum Source {
     /// OAuth2 client credentials at a token endpoint.
-    Client {
-        endpoint: String,
-        id: Option<String>,
-        secret: Secret,
-        extra: Vec<(String, String)>,
-    },
+    Client { endpoint: String, id: Option<String>, secret: Secret, extra: Vec<(String, String)> },
     /// Google: a user's refresh token.
-    GoogleUser {
-        endpoint: String,
-        id: String,
-        secret: Secret,
-        refresh: Secret,
-    },
+    GoogleUser { endpoint: String, id: String, secret: Secret, refresh: Secret },
     /// Google: the metadata server of a machine there.
     GoogleMachine { base: String },
 }
@@ -73,27 +63,18 @@ impl Auth {
         match kind {
             "none" => Ok(Self::None),
             "basic" => {
-                let (Some(user), Some(password)) = (
-                    get("rest.auth.basic.username"),
-                    get("rest.auth.basic.password"),
-                ) else {
+                let (Some(user), Some(password)) = (get("rest.auth.basic.username"), get("rest.auth.basic.password"))
+                else {
                     return Err(Error::invalid(
                         "rest.auth.type=basic needs rest.auth.basic.username and rest.auth.basic.password",
                     ));
                 };
-                Ok(Self::Fixed(Secret(format!(
-                    "Basic {}",
-                    base64(format!("{user}:{password}").as_bytes())
-                ))))
+                Ok(Self::Fixed(Secret(format!("Basic {}", base64(format!("{user}:{password}").as_bytes())))))
             }
             "oauth2" => match (get("token"), get("credential")) {
                 (Some(token), _) => Ok(Self::Fixed(Secret(format!("Bearer {token}")))),
-                (None, Some(credential)) => {
-                    Ok(Self::renewed(client_source(uri, credential, props)))
-                }
-                (None, None) => Err(Error::invalid(
-                    "rest.auth.type=oauth2 needs `token` or `credential` (id:secret)",
-                )),
+                (None, Some(credential)) => Ok(Self::renewed(client_source(uri, credential, props))),
+                (None, None) => Err(Error::invalid("rest.auth.type=oauth2 needs `token` or `credential` (id:secret)")),
             },
             "google" => Ok(Self::renewed(google_source(props)?)),
             other => Err(Error::new(
@@ -104,10 +85,7 @@ impl Auth {
     }
 
     fn renewed(source: Source) -> Self {
-        Self::Renewed {
-            source,
-            cached: Mutex::new(None),
-        }
+        Self::Renewed { source, cached: Mutex::new(None) }
     }
 
     /// Value of the `Authorization` header; fetches a token when there is none or it is about to end.
@@ -144,73 +122,44 @@ impl Auth {
 impl Source {
     async fn fetch(&self, http: &reqwest::Client) -> Result<(String, Duration)> {
         let request = match self {
-            Self::Client {
-                endpoint,
-                id,
-                secret,
-                extra,
-            } => {
-                let mut form = vec![
-                    ("grant_type", "client_credentials"),
-                    ("client_secret", secret.0.as_str()),
-                ];
+            Self::Client { endpoint, id, secret, extra } => {
+                let mut form = vec![("grant_type", "client_credentials"), ("client_secret", secret.0.as_str())];
                 form.extend(id.as_deref().map(|id| ("client_id", id)));
                 form.extend(extra.iter().map(|(k, v)| (k.as_str(), v.as_str())));
                 http.post(endpoint).form(&form)
             }
-            Self::GoogleUser {
-                endpoint,
-                id,
-                secret,
-                refresh,
-            } => http.post(endpoint).form(&[
+            Self::GoogleUser { endpoint, id, secret, refresh } => http.post(endpoint).form(&[
                 ("grant_type", "refresh_token"),
                 ("client_id", id.as_str()),
                 ("client_secret", secret.0.as_str()),
                 ("refresh_token", refresh.0.as_str()),
             ]),
             Self::GoogleMachine { base } => http
-                .get(format!(
-                    "{base}/computeMetadata/v1/instance/service-accounts/default/token"
-                ))
+                .get(format!("{base}/computeMetadata/v1/instance/service-accounts/default/token"))
                 .header("Metadata-Flavor", "Google"),
         };
         let place = self.endpoint();
         let unreachable = |e: reqwest::Error| {
-            Error::new(
-                ErrorKind::Io,
-                format!("token endpoint does not answer: {}", super::http::cause(&e)),
-            )
-            .at(place)
+            Error::new(ErrorKind::Io, format!("token endpoint does not answer: {}", super::http::cause(&e))).at(place)
         };
         let response = request.send().await.map_err(unreachable)?;
         let status = response.status();
-        let body: Value = serde_json::from_slice(&response.bytes().await.map_err(unreachable)?)
-            .unwrap_or(Value::Null);
+        let body: Value = serde_json::from_slice(&response.bytes().await.map_err(unreachable)?).unwrap_or(Value::Null);
         if !status.is_success() {
             // OAuth2 errors have `error` and `error_description`; nothing else of the body is shown.
             let text = |k: &str| body.get(k).and_then(Value::as_str).unwrap_or_default();
             let why = format!("{} {}", text("error"), text("error_description"));
             return Err(Error::new(
                 ErrorKind::Denied,
-                format!(
-                    "token endpoint refused with status {}: {}",
-                    status.as_u16(),
-                    why.trim()
-                ),
+                format!("token endpoint refused with status {}: {}", status.as_u16(), why.trim()),
             )
             .at(place));
         }
         let token = body
             .get("access_token")
             .and_then(Value::as_str)
-            .ok_or_else(|| {
-                Error::malformed("the token endpoint's answer has no access_token").at(place)
-            })?;
-        let lifetime = body
-            .get("expires_in")
-            .and_then(Value::as_u64)
-            .map_or(DEFAULT_LIFETIME, Duration::from_secs);
+            .ok_or_else(|| Error::malformed("the token endpoint's answer has no access_token").at(place))?;
+        let lifetime = body.get("expires_in").and_then(Value::as_u64).map_or(DEFAULT_LIFETIME, Duration::from_secs);
         Ok((token.to_string(), lifetime))
     }
 
@@ -232,20 +181,12 @@ fn client_source(uri: &str, credential: &str, props: &HashMap<String, String>) -
         Some((id, secret)) => (Some(id.to_string()), secret),
         None => (None, credential),
     };
-    let scope = props
-        .get("scope")
-        .cloned()
-        .unwrap_or_else(|| "catalog".into());
+    let scope = props.get("scope").cloned().unwrap_or_else(|| "catalog".into());
     let mut extra = vec![("scope".to_string(), scope)];
     for key in ["audience", "resource"] {
         extra.extend(props.get(key).map(|v| (key.to_string(), v.clone())));
     }
-    Source::Client {
-        endpoint,
-        id,
-        secret: Secret(secret.to_string()),
-        extra,
-    }
+    Source::Client { endpoint, id, secret: Secret(secret.to_string()), extra }
 }
 
 /// Application-default credentials: the file named by a property or the environment, the one the gcloud command leaves,
@@ -264,9 +205,7 @@ fn google_source(props: &HashMap<String, String>) -> Result<Source> {
     };
     let Some(path) = path else {
         let base = std::env::var("GCE_METADATA_HOST").map(|h| format!("http://{h}"));
-        return Ok(Source::GoogleMachine {
-            base: base.unwrap_or_else(|_| GOOGLE_METADATA_SERVER.into()),
-        });
+        return Ok(Source::GoogleMachine { base: base.unwrap_or_else(|_| GOOGLE_METADATA_SERVER.into()) });
     };
     let place = path.display().to_string();
     let bytes = std::fs::read(&path).map_err(|e| Error::from(e).at(&place))?;
@@ -277,9 +216,7 @@ fn google_source(props: &HashMap<String, String>) -> Result<Source> {
         file.get(k)
             .and_then(Value::as_str)
             .map(str::to_string)
-            .ok_or_else(|| {
-                Error::invalid(format!("the Google credentials file has no {k:?}")).at(&place)
-            })
+            .ok_or_else(|| Error::invalid(format!("the Google credentials file has no {k:?}")).at(&place))
     };
     match text("type")?.as_str() {
         "authorized_user" => Ok(Source::GoogleUser {
@@ -301,8 +238,7 @@ fn base64(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut out = String::new();
     for chunk in bytes.chunks(3) {
-        let word =
-            chunk.iter().fold(0u32, |w, b| w << 8 | u32::from(*b)) << (8 * (3 - chunk.len()));
+        let word = chunk.iter().fold(0u32, |w, b| w << 8 | u32::from(*b)) << (8 * (3 - chunk.len()));
         for i in 0..4 {
             if i <= chunk.len() {
                 out.push(ALPHABET[(word >> (18 - 6 * i) & 63) as usize] as char);
@@ -320,13 +256,7 @@ mod tests {
 
     #[test]
     fn base64_pads() {
-        let cases = [
-            ("", ""),
-            ("f", "Zg=="),
-            ("fo", "Zm8="),
-            ("foo", "Zm9v"),
-            ("user:pass", "dXNlcjpwYXNz"),
-        ];
+        let cases = [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("user:pass", "dXNlcjpwYXNz")];
         for (plain, want) in cases {
             assert_eq!(base64(plain.as_bytes()), want);
         }

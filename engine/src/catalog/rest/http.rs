@@ -13,11 +13,7 @@ use super::auth::Auth;
 use crate::{Error, ErrorKind, Result};
 
 /// Everything but unreserved characters is escaped in a path segment.
-const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'_')
-    .remove(b'~');
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 const ATTEMPTS: u32 = 4;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -62,10 +58,7 @@ impl Http {
         uri: &str,
         mut props: HashMap<String, String>,
     ) -> Result<(Self, HashMap<String, String>)> {
-        let uri = uri
-            .trim_end_matches('/')
-            .trim_end_matches("/v1")
-            .to_string();
+        let uri = uri.trim_end_matches('/').trim_end_matches("/v1").to_string();
         if !uri.starts_with("http://") && !uri.starts_with("https://") {
             return Err(Error::invalid("a REST catalog is at an http:// or https:// URI").at(&uri));
         }
@@ -80,52 +73,26 @@ impl Http {
             heads: HashSet::new(),
             idempotent: false,
         };
-        let query: Vec<(&str, String)> = props
-            .get("warehouse")
-            .map(|w| ("warehouse", w.clone()))
-            .into_iter()
-            .collect();
-        let config = http
-            .send(Method::GET, "config", &query, None, Does::Read)
-            .await?
-            .body;
+        let query: Vec<(&str, String)> = props.get("warehouse").map(|w| ("warehouse", w.clone())).into_iter().collect();
+        let config = http.send(Method::GET, "config", &query, None, Does::Read).await?.body;
         let mut merged = string_map(config.get("defaults"));
         merged.extend(props.drain());
         merged.extend(string_map(config.get("overrides")));
-        if let Some(p) = merged
-            .get("prefix")
-            .map(|p| p.trim_matches('/'))
-            .filter(|p| !p.is_empty())
-        {
+        if let Some(p) = merged.get("prefix").map(|p| p.trim_matches('/')).filter(|p| !p.is_empty()) {
             // A prefix may have several levels.
             let parts: Vec<String> = p.split('/').map(escape).collect();
             http.prefix = format!("{}/", parts.join("/"));
         }
         if let Some(s) = merged.get("namespace-separator") {
-            http.separator = percent_encoding::percent_decode_str(s)
-                .decode_utf8_lossy()
-                .into_owned();
+            http.separator = percent_encoding::percent_decode_str(s).decode_utf8_lossy().into_owned();
         }
         // Without `endpoints` no HEAD may be assumed (REST-31).
-        let endpoints = config
-            .get("endpoints")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten();
-        http.heads = endpoints
-            .filter_map(Value::as_str)
-            .filter(|e| e.starts_with("HEAD "))
-            .map(Into::into)
-            .collect();
-        http.idempotent = config
-            .get("idempotency-key-lifetime")
-            .is_some_and(Value::is_string);
+        let endpoints = config.get("endpoints").and_then(Value::as_array).into_iter().flatten();
+        http.heads = endpoints.filter_map(Value::as_str).filter(|e| e.starts_with("HEAD ")).map(Into::into).collect();
+        http.idempotent = config.get("idempotency-key-lifetime").is_some_and(Value::is_string);
         // The configuration may bring headers or another identity.
         if let Some(token) = merged.get("token") {
-            http.auth = Auth::from_props(
-                &http.uri,
-                &HashMap::from([("token".to_string(), token.clone())]),
-            )?;
+            http.auth = Auth::from_props(&http.uri, &HashMap::from([("token".to_string(), token.clone())]))?;
         }
         http.client = client_of(&merged)?;
         Ok((http, merged))
@@ -137,9 +104,7 @@ impl Http {
 
     /// Whether the server answers HEAD on this kind of object (`tables/{table}` or nothing after the namespace).
     pub(super) fn has_head(&self, tail: &str) -> bool {
-        self.heads
-            .iter()
-            .any(|e| e.ends_with(&format!("/namespaces/{{namespace}}{tail}")))
+        self.heads.iter().any(|e| e.ends_with(&format!("/namespaces/{{namespace}}{tail}")))
     }
 
     /// A namespace as one path segment (REST-32).
@@ -161,8 +126,7 @@ impl Http {
         body: Option<&Value>,
         does: Does,
     ) -> Result<Answer> {
-        self.send(method, &format!("{}{path}", self.prefix), query, body, does)
-            .await
+        self.send(method, &format!("{}{path}", self.prefix), query, body, does).await
     }
 
     async fn send(
@@ -183,9 +147,7 @@ impl Http {
         loop {
             let outcome = self.once(&method, &url, query, body, key.as_deref()).await;
             let (error, again) = match outcome {
-                Ok((status, bytes))
-                    if status.is_success() || status == StatusCode::NOT_MODIFIED =>
-                {
+                Ok((status, bytes)) if status.is_success() || status == StatusCode::NOT_MODIFIED => {
                     return parse_answer(&bytes).map_err(|e| e.at(&url));
                 }
                 Ok((status, bytes)) => {
@@ -201,18 +163,8 @@ impl Http {
                 Err(Failure::Transport(e)) => {
                     // Nothing was sent when the connection could not be made.
                     let sent = !e.is_connect();
-                    let kind = if does == Does::Commit && sent {
-                        ErrorKind::CommitUnknown
-                    } else {
-                        ErrorKind::Io
-                    };
-                    (
-                        Error::new(
-                            kind,
-                            format!("the catalog server does not answer: {}", cause(&e)),
-                        ),
-                        true,
-                    )
+                    let kind = if does == Does::Commit && sent { ErrorKind::CommitUnknown } else { ErrorKind::Io };
+                    (Error::new(kind, format!("the catalog server does not answer: {}", cause(&e))), true)
                 }
             };
             if !again || !repeatable || attempt == ATTEMPTS {
@@ -235,12 +187,7 @@ impl Http {
         key: Option<&str>,
     ) -> std::result::Result<(StatusCode, Vec<u8>), Failure> {
         let mut request = self.client.request(method.clone(), url).query(query);
-        if let Some(value) = self
-            .auth
-            .header(&self.client)
-            .await
-            .map_err(Failure::Config)?
-        {
+        if let Some(value) = self.auth.header(&self.client).await.map_err(Failure::Config)? {
             request = request.header("Authorization", value);
         }
         if let Some(key) = key {
@@ -279,10 +226,7 @@ pub(super) fn cause(e: &reqwest::Error) -> String {
 
 fn client_of(props: &HashMap<String, String>) -> Result<reqwest::Client> {
     let mut headers = HeaderMap::new();
-    headers.insert(
-        "X-Iceberg-Access-Delegation",
-        HeaderValue::from_static("vended-credentials"),
-    );
+    headers.insert("X-Iceberg-Access-Delegation", HeaderValue::from_static("vended-credentials"));
     for (key, value) in props {
         let Some(name) = key.strip_prefix("header.") else {
             continue;
@@ -319,9 +263,7 @@ fn error_of(status: StatusCode, body: &[u8], does: Does) -> Error {
     let field = |k: &str| json.pointer(&format!("/error/{k}")).and_then(Value::as_str);
     let message = match field("message") {
         Some(m) => m.to_string(),
-        None => String::from_utf8_lossy(&body[..body.len().min(300)])
-            .trim()
-            .to_string(),
+        None => String::from_utf8_lossy(&body[..body.len().min(300)]).trim().to_string(),
     };
     let kind = match status.as_u16() {
         401 | 403 | 419 => ErrorKind::Denied,
@@ -337,10 +279,7 @@ fn error_of(status: StatusCode, body: &[u8], does: Does) -> Error {
         _ => ErrorKind::Io,
     };
     let name = field("type").map(|t| format!(" {t}")).unwrap_or_default();
-    Error::new(
-        kind,
-        format!("server answered {}{name}: {message}", status.as_u16()),
-    )
+    Error::new(kind, format!("server answered {}{name}: {message}", status.as_u16()))
 }
 
 /// A string as one path segment.
@@ -353,7 +292,5 @@ pub(super) fn string_map(value: Option<&Value>) -> HashMap<String, String> {
     let Some(Value::Object(map)) = value else {
         return HashMap::new();
     };
-    map.iter()
-        .filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_string())))
-        .collect()
+    map.iter().filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_string()))).collect()
 }

@@ -43,15 +43,9 @@ impl Fake {
                 log.lock().unwrap().push(request.clone());
                 let (status, body) = script(&request);
                 if status != 0 {
-                    let body = if body.is_null() {
-                        String::new()
-                    } else {
-                        body.to_string()
-                    };
-                    let head = format!(
-                        "HTTP/1.1 {status} X\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
-                        body.len()
-                    );
+                    let body = if body.is_null() { String::new() } else { body.to_string() };
+                    let head =
+                        format!("HTTP/1.1 {status} X\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
                     let _ = socket.write_all(format!("{head}{body}").as_bytes()).await;
                 }
                 let _ = socket.shutdown().await;
@@ -61,13 +55,7 @@ impl Fake {
     }
 
     fn requests(&self, path: &str) -> Vec<Seen> {
-        self.seen
-            .lock()
-            .unwrap()
-            .iter()
-            .filter(|s| s.path.starts_with(path))
-            .cloned()
-            .collect()
+        self.seen.lock().unwrap().iter().filter(|s| s.path.starts_with(path)).cloned().collect()
     }
 }
 
@@ -85,17 +73,10 @@ async fn read_request(socket: &mut tokio::net::TcpStream) -> Option<Seen> {
                 .filter_map(|l| l.split_once(": "))
                 .map(|(k, v)| (k.to_ascii_lowercase(), v.to_string()))
                 .collect();
-            let length = headers
-                .get("content-length")
-                .map_or(0, |l| l.parse().unwrap());
+            let length = headers.get("content-length").map_or(0, |l| l.parse().unwrap());
             if body.len() >= length {
                 let (method, path) = (first.next()?.to_string(), first.next()?.to_string());
-                return Some(Seen {
-                    method,
-                    path,
-                    headers,
-                    body: body.to_string(),
-                });
+                return Some(Seen { method, path, headers, body: body.to_string() });
             }
         }
         if n == 0 {
@@ -105,10 +86,7 @@ async fn read_request(socket: &mut tokio::net::TcpStream) -> Option<Seen> {
 }
 
 fn props(pairs: &[(&str, &str)]) -> HashMap<String, String> {
-    pairs
-        .iter()
-        .map(|(k, v)| (k.to_string(), v.to_string()))
-        .collect()
+    pairs.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect()
 }
 
 fn ns() -> NamespaceIdent {
@@ -116,19 +94,13 @@ fn ns() -> NamespaceIdent {
 }
 
 async fn open(fake: &Fake, pairs: &[(&str, &str)]) -> crate::Result<Arc<RestCatalog>> {
-    RestCatalog::open("r", &fake.uri, props(pairs))
-        .await
-        .map(Arc::new)
+    RestCatalog::open("r", &fake.uri, props(pairs)).await.map(Arc::new)
 }
 
 /// Table metadata as a server gives it.
 fn metadata() -> Value {
     let schema = Schema::builder()
-        .with_fields([Arc::new(NestedField::required(
-            1,
-            "id",
-            Type::Primitive(PrimitiveType::Int),
-        ))])
+        .with_fields([Arc::new(NestedField::required(1, "id", Type::Primitive(PrimitiveType::Int)))])
         .build()
         .unwrap();
     let table = NewTable {
@@ -160,36 +132,15 @@ async fn configuration_prefix_headers_and_separator() {
         _ => (204, Value::Null),
     }))
     .await;
-    let catalog = open(
-        &fake,
-        &[
-            ("warehouse", "my wh"),
-            ("a", "mine"),
-            ("header.x-user-project", "p1"),
-        ],
-    )
-    .await
-    .unwrap();
-    assert_eq!(
-        catalog.props["a"], "mine",
-        "the client's value wins over a default"
-    );
+    let catalog = open(&fake, &[("warehouse", "my wh"), ("a", "mine"), ("header.x-user-project", "p1")]).await.unwrap();
+    assert_eq!(catalog.props["a"], "mine", "the client's value wins over a default");
     assert_eq!(catalog.props["b"], "server", "an override wins over all");
     assert!(catalog.namespace_exists(&ns()).await.unwrap());
     let config = &fake.requests("/v1/config")[0];
     assert_eq!(config.path, "/v1/config?warehouse=my+wh");
     let head = &fake.requests("/v1/ws/1%202/namespaces/a%20b%1Fc")[0];
-    assert_eq!(
-        (
-            head.method.as_str(),
-            head.headers["x-user-project"].as_str()
-        ),
-        ("HEAD", "p1")
-    );
-    assert_eq!(
-        head.headers["x-iceberg-access-delegation"],
-        "vended-credentials"
-    );
+    assert_eq!((head.method.as_str(), head.headers["x-user-project"].as_str()), ("HEAD", "p1"));
+    assert_eq!(head.headers["x-iceberg-access-delegation"], "vended-credentials");
 }
 
 #[tokio::test]
@@ -203,26 +154,14 @@ async fn without_endpoints_no_head_is_assumed() {
 #[tokio::test]
 async fn pages_are_followed() {
     let fake = Fake::start(Box::new(|r| match r.path.as_str() {
-        "/v1/namespaces?pageToken=" => (
-            200,
-            json!({ "namespaces": [["b"]], "next-page-token": "x&y" }),
-        ),
-        "/v1/namespaces?pageToken=x%26y" => (
-            200,
-            json!({ "namespaces": [["a"]], "next-page-token": null }),
-        ),
+        "/v1/namespaces?pageToken=" => (200, json!({ "namespaces": [["b"]], "next-page-token": "x&y" })),
+        "/v1/namespaces?pageToken=x%26y" => (200, json!({ "namespaces": [["a"]], "next-page-token": null })),
         _ => (200, json!({})),
     }))
     .await;
     let catalog = open(&fake, &[]).await.unwrap();
     let got = catalog.list_namespaces(None).await.unwrap();
-    assert_eq!(
-        got,
-        [
-            NamespaceIdent::new("a".into()),
-            NamespaceIdent::new("b".into())
-        ]
-    );
+    assert_eq!(got, [NamespaceIdent::new("a".into()), NamespaceIdent::new("b".into())]);
     // A listing without its list is not an empty one.
     let e = catalog.list_tables(&ns()).await.unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Malformed);
@@ -237,12 +176,7 @@ async fn a_repeated_page_token_ends() {
         (200, json!({}))
     }))
     .await;
-    let e = open(&fake, &[])
-        .await
-        .unwrap()
-        .list_namespaces(None)
-        .await
-        .unwrap_err();
+    let e = open(&fake, &[]).await.unwrap().list_namespaces(None).await.unwrap_err();
     assert_eq!(e.clause_id(), Some("REST-33"));
 }
 
@@ -262,16 +196,9 @@ async fn client_credentials_are_fetched_kept_and_renewed() {
         _ => (200, json!({})),
     }))
     .await;
-    let catalog = open(
-        &fake,
-        &[
-            ("credential", "me:s3cret"),
-            ("scope", "PRINCIPAL_ROLE:ALL"),
-            ("audience", "aud"),
-        ],
-    )
-    .await
-    .unwrap();
+    let catalog = open(&fake, &[("credential", "me:s3cret"), ("scope", "PRINCIPAL_ROLE:ALL"), ("audience", "aud")])
+        .await
+        .unwrap();
     catalog.list_namespaces(None).await.unwrap();
     catalog.list_namespaces(None).await.unwrap();
     let asked = fake.requests("/v1/oauth/tokens");
@@ -286,10 +213,7 @@ async fn client_credentials_are_fetched_kept_and_renewed() {
         assert!(asked[0].body.contains(part), "{}", asked[0].body);
     }
     let debug = format!("{catalog:?}");
-    assert!(
-        !debug.contains("s3cret") && !debug.contains("tok2"),
-        "{debug}"
-    );
+    assert!(!debug.contains("s3cret") && !debug.contains("tok2"), "{debug}");
 }
 
 #[tokio::test]
@@ -299,30 +223,20 @@ async fn refused_tokens_are_denied_without_secrets() {
         _ => (401, json!({ "error": { "message": "who are you", "type": "NotAuthorizedException", "code": 401 } })),
     }))
     .await;
-    let e = open(&fake, &[("credential", "me:s3cret")])
-        .await
-        .unwrap_err();
+    let e = open(&fake, &[("credential", "me:s3cret")]).await.unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Denied);
     assert!(e.message().contains("no such client"), "{e}");
     assert!(!format!("{e} {e:?}").contains("s3cret"));
     let e = open(&fake, &[("token", "t0ken")]).await.unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Denied);
-    assert!(
-        e.message().contains("who are you") && !format!("{e} {e:?}").contains("t0ken"),
-        "{e:?}"
-    );
+    assert!(e.message().contains("who are you") && !format!("{e} {e:?}").contains("t0ken"), "{e:?}");
 }
 
 #[tokio::test]
 async fn google_credentials_of_a_user_and_of_a_machine() {
     let fake = Fake::start(Box::new(|r| match r.path.as_str() {
-        "/token" => (
-            200,
-            json!({ "access_token": "from-google", "expires_in": 3599 }),
-        ),
-        _ if r.headers.get("authorization").map(String::as_str) == Some("Bearer from-google") => {
-            (200, json!({}))
-        }
+        "/token" => (200, json!({ "access_token": "from-google", "expires_in": 3599 })),
+        _ if r.headers.get("authorization").map(String::as_str) == Some("Bearer from-google") => (200, json!({})),
         _ => (401, Value::Null),
     }))
     .await;
@@ -332,72 +246,29 @@ async fn google_credentials_of_a_user_and_of_a_machine() {
                       "token_uri": format!("{}/token", fake.uri) });
     std::fs::write(&file, adc.to_string()).unwrap();
     let path = file.to_str().unwrap();
-    open(
-        &fake,
-        &[
-            ("rest.auth.type", "google"),
-            ("gcp.auth.credentials-path", path),
-        ],
-    )
-    .await
-    .unwrap();
+    open(&fake, &[("rest.auth.type", "google"), ("gcp.auth.credentials-path", path)]).await.unwrap();
     let asked = &fake.requests("/token")[0];
-    for part in [
-        "grant_type=refresh_token",
-        "client_id=cid",
-        "client_secret=csec",
-        "refresh_token=rtok",
-    ] {
+    for part in ["grant_type=refresh_token", "client_id=cid", "client_secret=csec", "refresh_token=rtok"] {
         assert!(asked.body.contains(part), "{}", asked.body);
     }
     std::fs::write(&file, json!({ "type": "external_account" }).to_string()).unwrap();
-    let e = open(
-        &fake,
-        &[
-            ("rest.auth.type", "google"),
-            ("gcp.auth.credentials-path", path),
-        ],
-    )
-    .await
-    .unwrap_err();
+    let e = open(&fake, &[("rest.auth.type", "google"), ("gcp.auth.credentials-path", path)]).await.unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Unsupported);
     std::fs::write(&file, "secret text").unwrap();
-    let e = open(
-        &fake,
-        &[
-            ("rest.auth.type", "google"),
-            ("gcp.auth.credentials-path", path),
-        ],
-    )
-    .await
-    .unwrap_err();
-    assert!(
-        e.kind() == ErrorKind::InvalidInput && !format!("{e:?}").contains("secret text"),
-        "{e:?}"
-    );
-    let e = open(&fake, &[("rest.auth.type", "sigv4")])
-        .await
-        .unwrap_err();
+    let e = open(&fake, &[("rest.auth.type", "google"), ("gcp.auth.credentials-path", path)]).await.unwrap_err();
+    assert!(e.kind() == ErrorKind::InvalidInput && !format!("{e:?}").contains("secret text"), "{e:?}");
+    let e = open(&fake, &[("rest.auth.type", "sigv4")]).await.unwrap_err();
     assert!(e.message().contains("none, basic, oauth2, google"), "{e}");
 }
 
 #[tokio::test]
 async fn basic_authentication() {
     let fake = Fake::start(Box::new(|_| (200, json!({})))).await;
-    let pairs = [
-        ("rest.auth.type", "basic"),
-        ("rest.auth.basic.username", "user"),
-        ("rest.auth.basic.password", "pass"),
-    ];
+    let pairs =
+        [("rest.auth.type", "basic"), ("rest.auth.basic.username", "user"), ("rest.auth.basic.password", "pass")];
     open(&fake, &pairs).await.unwrap();
-    assert_eq!(
-        fake.requests("/v1/config")[0].headers["authorization"],
-        "Basic dXNlcjpwYXNz"
-    );
-    assert_eq!(
-        open(&fake, &pairs[..2]).await.unwrap_err().kind(),
-        ErrorKind::InvalidInput
-    );
+    assert_eq!(fake.requests("/v1/config")[0].headers["authorization"], "Basic dXNlcjpwYXNz");
+    assert_eq!(open(&fake, &pairs[..2]).await.unwrap_err().kind(), ErrorKind::InvalidInput);
 }
 
 #[tokio::test]
@@ -407,12 +278,7 @@ async fn a_busy_server_is_asked_again_and_errors_have_their_kind() {
         if !r.path.starts_with("/v1/namespaces") {
             return (200, json!({}));
         }
-        let error = |code: u16, name: &str| {
-            (
-                code,
-                json!({ "error": { "message": "m", "type": name, "code": code } }),
-            )
-        };
+        let error = |code: u16, name: &str| (code, json!({ "error": { "message": "m", "type": name, "code": code } }));
         match r.method.as_str() {
             "GET" if busy > 0 => {
                 busy -= 1;
@@ -429,28 +295,18 @@ async fn a_busy_server_is_asked_again_and_errors_have_their_kind() {
     catalog.list_namespaces(None).await.unwrap();
     let e = catalog.namespace_properties(&ns()).await.unwrap_err();
     assert_eq!(e.kind(), ErrorKind::NotFound);
-    assert!(
-        e.message().contains("404 NoSuchNamespaceException: m"),
-        "{e}"
-    );
-    assert_eq!(
-        catalog.drop_namespace(&ns()).await.unwrap_err().kind(),
-        ErrorKind::Conflict
-    );
+    assert!(e.message().contains("404 NoSuchNamespaceException: m"), "{e}");
+    assert_eq!(catalog.drop_namespace(&ns()).await.unwrap_err().kind(), ErrorKind::Conflict);
     let made = catalog.create_namespace(&ns(), HashMap::new()).await;
     assert_eq!(made.unwrap_err().kind(), ErrorKind::AlreadyExists);
 }
 
 #[tokio::test]
 async fn a_server_that_is_not_there_is_an_io_error() {
-    let e = RestCatalog::open("r", "http://127.0.0.1:1", HashMap::new())
-        .await
-        .unwrap_err();
+    let e = RestCatalog::open("r", "http://127.0.0.1:1", HashMap::new()).await.unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Io);
     assert!(e.message().contains("cannot connect"), "{e}");
-    let e = RestCatalog::open("r", "ftp://x", HashMap::new())
-        .await
-        .unwrap_err();
+    let e = RestCatalog::open("r", "ftp://x", HashMap::new()).await.unwrap_err();
     assert_eq!(e.kind(), ErrorKind::InvalidInput);
 }
 
@@ -466,20 +322,11 @@ fn snapshot_commit(base: Table) -> TableCommit {
         { "action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": 77 },
     ]));
     let requirements = vec![TableRequirement::UuidMatch { uuid: m.uuid() }];
-    TableCommit {
-        metadata: m.as_ref().clone(),
-        base,
-        updates: updates.unwrap(),
-        requirements,
-    }
+    TableCommit { metadata: m.as_ref().clone(), base, updates: updates.unwrap(), requirements }
 }
 
 /// What a server does with a commit, and what the table looks like afterwards.
-async fn commit_against(
-    answers: &'static [u16],
-    applied: bool,
-    lifetime: bool,
-) -> (crate::Result<Table>, Vec<Seen>) {
+async fn commit_against(answers: &'static [u16], applied: bool, lifetime: bool) -> (crate::Result<Table>, Vec<Seen>) {
     let before = metadata();
     let mut after = before.clone();
     after["snapshots"] = json!([{ "snapshot-id": 77, "sequence-number": 1, "timestamp-ms": before["last-updated-ms"],
@@ -489,38 +336,25 @@ async fn commit_against(
     after["current-snapshot-id"] = json!(77);
     after["last-sequence-number"] = json!(1);
     let mut posts = 0;
-    let fake = Fake::start(Box::new(move |r| {
-        match (r.method.as_str(), r.path.starts_with("/v1/config")) {
-            (_, true) if lifetime => (200, json!({ "idempotency-key-lifetime": "PT30M" })),
-            (_, true) => (200, json!({})),
-            ("POST", _) => {
-                posts += 1;
-                match answers[posts - 1] {
-                    200 => (200, loaded(&after)),
-                    0 => (0, Value::Null),
-                    code => (
-                        code,
-                        json!({ "error": { "message": "m", "type": "T", "code": code } }),
-                    ),
-                }
+    let fake = Fake::start(Box::new(move |r| match (r.method.as_str(), r.path.starts_with("/v1/config")) {
+        (_, true) if lifetime => (200, json!({ "idempotency-key-lifetime": "PT30M" })),
+        (_, true) => (200, json!({})),
+        ("POST", _) => {
+            posts += 1;
+            match answers[posts - 1] {
+                200 => (200, loaded(&after)),
+                0 => (0, Value::Null),
+                code => (code, json!({ "error": { "message": "m", "type": "T", "code": code } })),
             }
-            _ if posts > 0 && applied => (200, loaded(&after)),
-            _ => (200, loaded(&before)),
         }
+        _ if posts > 0 && applied => (200, loaded(&after)),
+        _ => (200, loaded(&before)),
     }))
     .await;
     let catalog = open(&fake, &[]).await.unwrap();
-    let base = catalog
-        .clone()
-        .load_table(&TableIdent::new(ns(), "t".into()))
-        .await
-        .unwrap();
+    let base = catalog.clone().load_table(&TableIdent::new(ns(), "t".into())).await.unwrap();
     let result = catalog.commit_table(snapshot_commit(base)).await;
-    let posts = fake
-        .requests("/v1/")
-        .into_iter()
-        .filter(|s| s.method == "POST")
-        .collect();
+    let posts = fake.requests("/v1/").into_iter().filter(|s| s.method == "POST").collect();
     (result, posts)
 }
 
@@ -530,16 +364,10 @@ async fn commit_sends_requirements_and_updates() {
     assert!(result.unwrap().metadata().snapshot_by_id(77).is_some());
     let body: Value = serde_json::from_str(&posts[0].body).unwrap();
     assert_eq!(posts[0].path, "/v1/namespaces/a%20b%1Fc/tables/t");
-    assert_eq!(
-        body["identifier"],
-        json!({ "namespace": ["a b", "c"], "name": "t" })
-    );
+    assert_eq!(body["identifier"], json!({ "namespace": ["a b", "c"], "name": "t" }));
     assert_eq!(body["requirements"][0]["type"], "assert-table-uuid");
     let snapshot = &body["updates"][0]["snapshot"];
-    assert_eq!(
-        (&snapshot["first-row-id"], &snapshot["added-rows"]),
-        (&json!(0), &json!(0))
-    );
+    assert_eq!((&snapshot["first-row-id"], &snapshot["added-rows"]), (&json!(0), &json!(0)));
     assert_eq!(body["updates"][1]["ref-name"], "main");
     assert!(!posts[0].headers.contains_key("idempotency-key"));
 }
@@ -547,27 +375,17 @@ async fn commit_sends_requirements_and_updates() {
 #[tokio::test]
 async fn a_lost_race_is_told_from_an_unknown_outcome() {
     let (result, posts) = commit_against(&[409], false, false).await;
-    assert_eq!(
-        (result.unwrap_err().kind(), posts.len()),
-        (ErrorKind::CommitFailed, 1)
-    );
+    assert_eq!((result.unwrap_err().kind(), posts.len()), (ErrorKind::CommitFailed, 1));
     for code in [500, 502, 503, 504, 0] {
         let answers: &'static [u16] = Box::leak(Box::new([code]));
         // It happened: the snapshot is found, the commit is a success (REST-64).
         let (result, posts) = commit_against(answers, true, false).await;
-        assert!(
-            result.unwrap().metadata().snapshot_by_id(77).is_some(),
-            "{code}"
-        );
+        assert!(result.unwrap().metadata().snapshot_by_id(77).is_some(), "{code}");
         assert_eq!(posts.len(), 1, "never sent twice without a key");
         // It did not, or not yet: nobody may clean up (CONC-41).
         let (result, _) = commit_against(answers, false, false).await;
         let e = result.unwrap_err();
-        assert_eq!(
-            (e.kind(), e.clause_id()),
-            (ErrorKind::CommitUnknown, Some("CONC-41")),
-            "{code}"
-        );
+        assert_eq!((e.kind(), e.clause_id()), (ErrorKind::CommitUnknown, Some("CONC-41")), "{code}");
     }
 }
 
@@ -575,15 +393,9 @@ async fn a_lost_race_is_told_from_an_unknown_outcome() {
 async fn with_a_key_the_commit_is_sent_again() {
     let (result, posts) = commit_against(&[0, 503, 200], true, true).await;
     result.unwrap();
-    let keys: Vec<_> = posts
-        .iter()
-        .map(|p| p.headers["idempotency-key"].clone())
-        .collect();
+    let keys: Vec<_> = posts.iter().map(|p| p.headers["idempotency-key"].clone()).collect();
     assert_eq!(keys.len(), 3);
-    assert!(
-        keys.iter().all(|k| *k == keys[0]),
-        "one operation, one key (REST-63)"
-    );
+    assert!(keys.iter().all(|k| *k == keys[0]), "one operation, one key (REST-63)");
 }
 
 #[test]
@@ -594,14 +406,8 @@ fn storage_credentials_of_the_longest_prefix_win() {
             { "prefix": "memory:/wh/t", "config": { "key": "long" } },
             { "prefix": "memory:/other/long/prefix", "config": { "key": "other" } } ] });
     let loaded = wire::parse_load_result(&body).unwrap();
-    assert_eq!(
-        (loaded.config["key"].as_str(), loaded.config["a"].as_str()),
-        ("long", "1")
-    );
-    assert_eq!(
-        wire::parse_load_result(&json!({})).unwrap_err().clause_id(),
-        Some("REST-40")
-    );
+    assert_eq!((loaded.config["key"].as_str(), loaded.config["a"].as_str()), ("long", "1"));
+    assert_eq!(wire::parse_load_result(&json!({})).unwrap_err().clause_id(), Some("REST-40"));
 }
 
 /// A V3 type that the model lacks travels as itself, in both directions.
@@ -628,17 +434,10 @@ fn unknown_updates_and_requirements_are_refused() {
         json!({ "requirements": [{ "type": "assert-moon" }] }),
         json!({ "updates": {} }),
     ] {
-        assert_eq!(
-            wire::parse_commit(&body).unwrap_err().kind(),
-            ErrorKind::InvalidInput,
-            "{body}"
-        );
+        assert_eq!(wire::parse_commit(&body).unwrap_err().kind(), ErrorKind::InvalidInput, "{body}");
     }
     let e = wire::parse_commit(&json!({ "updates": [{ "action": "paint-blue" }] })).unwrap_err();
-    assert!(
-        e.clause_id() == Some("REST-51") && e.message().contains("paint-blue"),
-        "{e}"
-    );
+    assert!(e.clause_id() == Some("REST-51") && e.message().contains("paint-blue"), "{e}");
 }
 
 /// A staged creation keeps the field ids of the schema it was staged with.
@@ -653,9 +452,6 @@ fn a_creating_commit_round_trips() {
     assert_eq!(back.location(), m.location());
     assert_eq!(back.current_schema(), m.current_schema());
     assert_eq!(back.properties(), m.properties());
-    assert_eq!(
-        (back.format_version(), back.next_row_id()),
-        (m.format_version(), 0)
-    );
+    assert_eq!((back.format_version(), back.next_row_id()), (m.format_version(), 0));
     assert_eq!(back.last_column_id(), m.last_column_id());
 }

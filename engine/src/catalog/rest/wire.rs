@@ -33,11 +33,7 @@ pub fn parse_load_result(body: &Value) -> Result<LoadResult> {
         .ok_or_else(|| Error::malformed("the result has no metadata").clause("REST-40"))?;
     let metadata = Metadata::from_json(&serde_json::to_vec(metadata).map_err(internal)?)?;
     let mut config = string_map(body.get("config"));
-    let credentials = body
-        .get("storage-credentials")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten();
+    let credentials = body.get("storage-credentials").and_then(Value::as_array).into_iter().flatten();
     let best = credentials
         .filter_map(|c| Some((c.get("prefix")?.as_str()?, c.get("config")?)))
         .filter(|(prefix, _)| metadata.location().starts_with(prefix))
@@ -45,30 +41,18 @@ pub fn parse_load_result(body: &Value) -> Result<LoadResult> {
     if let Some((_, credential)) = best {
         config.extend(string_map(Some(credential)));
     }
-    let metadata_location = body
-        .get("metadata-location")
-        .and_then(Value::as_str)
-        .map(str::to_string);
-    Ok(LoadResult {
-        metadata_location,
-        metadata,
-        config,
-    })
+    let metadata_location = body.get("metadata-location").and_then(Value::as_str).map(str::to_string);
+    Ok(LoadResult { metadata_location, metadata, config })
 }
 
 /// A namespace: a list of levels.
 pub fn parse_namespace(value: &Value) -> Result<NamespaceIdent> {
-    let levels: Option<Vec<String>> = value.as_array().and_then(|levels| {
-        levels
-            .iter()
-            .map(|l| l.as_str().filter(|l| !l.is_empty()).map(str::to_string))
-            .collect()
-    });
+    let levels: Option<Vec<String>> = value
+        .as_array()
+        .and_then(|levels| levels.iter().map(|l| l.as_str().filter(|l| !l.is_empty()).map(str::to_string)).collect());
     match levels {
         Some(levels) if !levels.is_empty() => Ok(NamespaceIdent::from_vec(levels)?),
-        _ => Err(Error::invalid(format!(
-            "a namespace is a list of non-empty names; found {value}"
-        ))),
+        _ => Err(Error::invalid(format!("a namespace is a list of non-empty names; found {value}"))),
     }
 }
 
@@ -77,9 +61,7 @@ pub fn parse_ident(value: &Value) -> Result<TableIdent> {
     let ns = parse_namespace(value.get("namespace").unwrap_or(&Value::Null))?;
     match value.get("name").and_then(Value::as_str) {
         Some(name) if !name.is_empty() => Ok(TableIdent::new(ns, name.to_string())),
-        _ => Err(Error::invalid(format!(
-            "a table identifier has a namespace and a name; found {value}"
-        ))),
+        _ => Err(Error::invalid(format!("a table identifier has a namespace and a name; found {value}"))),
     }
 }
 
@@ -91,10 +73,7 @@ pub fn ident_json(ident: &TableIdent) -> Value {
 /// Body of a create request (REST-8); the format version travels as a property.
 pub fn create_request(table: &NewTable) -> Result<Value> {
     let mut properties = table.properties.clone();
-    properties.insert(
-        "format-version".into(),
-        (table.format_version as u8).to_string(),
-    );
+    properties.insert("format-version".into(), (table.format_version as u8).to_string());
     let mut body = json!({ "name": table.ident.name(), "schema": encode(&table.schema)?, "properties": properties });
     let fields = body.as_object_mut().expect("made as an object");
     if let Some(location) = &table.location {
@@ -123,10 +102,7 @@ pub fn parse_create_request(ns: NamespaceIdent, body: &Value) -> Result<(NewTabl
         Some("1") => FormatVersion::V1,
         Some("3") => FormatVersion::V3,
         Some(v) => {
-            return Err(
-                Error::invalid(format!("format-version is {v:?}; allowed: 1, 2, 3"))
-                    .clause("META-F01"),
-            );
+            return Err(Error::invalid(format!("format-version is {v:?}; allowed: 1, 2, 3")).clause("META-F01"));
         }
     };
     let mut ext = ExtTypes::default();
@@ -139,23 +115,13 @@ pub fn parse_create_request(ns: NamespaceIdent, body: &Value) -> Result<(NewTabl
         ident: TableIdent::new(ns, name.to_string()),
         schema: decode(schema, "schema")?,
         ext,
-        partition_spec: optional::<UnboundPartitionSpec>(body, "partition-spec")?
-            .filter(|s| !s.fields().is_empty()),
-        sort_order: optional::<iceberg::spec::SortOrder>(body, "write-order")?
-            .filter(|o| !o.fields.is_empty()),
-        location: body
-            .get("location")
-            .and_then(Value::as_str)
-            .map(str::to_string),
+        partition_spec: optional::<UnboundPartitionSpec>(body, "partition-spec")?.filter(|s| !s.fields().is_empty()),
+        sort_order: optional::<iceberg::spec::SortOrder>(body, "write-order")?.filter(|o| !o.fields.is_empty()),
+        location: body.get("location").and_then(Value::as_str).map(str::to_string),
         properties,
         format_version,
     };
-    Ok((
-        table,
-        body.get("stage-create")
-            .and_then(Value::as_bool)
-            .unwrap_or(false),
-    ))
+    Ok((table, body.get("stage-create").and_then(Value::as_bool).unwrap_or(false)))
 }
 
 /// Body of a commit (REST-50); extended types are put back into added schemas.
@@ -165,13 +131,8 @@ pub fn commit_request(
     updates: &[TableUpdate],
     ext: &ExtTypes,
 ) -> Result<Value> {
-    let updates = updates
-        .iter()
-        .map(|u| update_json(u, ext))
-        .collect::<Result<Vec<_>>>()?;
-    Ok(
-        json!({ "identifier": ident_json(ident), "requirements": encode(&requirements)?, "updates": updates }),
-    )
+    let updates = updates.iter().map(|u| update_json(u, ext)).collect::<Result<Vec<_>>>()?;
+    Ok(json!({ "identifier": ident_json(ident), "requirements": encode(&requirements)?, "updates": updates }))
 }
 
 fn update_json(update: &TableUpdate, ext: &ExtTypes) -> Result<Value> {
@@ -189,24 +150,14 @@ pub fn creating_commit(ident: &TableIdent, metadata: &Metadata) -> Result<Value>
         json!({ "action": "upgrade-format-version", "format-version": metadata.format_version() as u8 }),
         json!({ "action": "set-location", "location": metadata.location() }),
     ];
-    let mut add = |action: &str, key: &str, value: Value| {
-        updates.push(json!({ "action": action, key: value }))
-    };
+    let mut add = |action: &str, key: &str, value: Value| updates.push(json!({ "action": action, key: value }));
     let mut schema = encode(metadata.current_schema().as_ref())?;
     restore_types(&mut schema, &metadata.ext);
     add("add-schema", "schema", schema);
     add("set-current-schema", "schema-id", json!(-1));
-    add(
-        "add-spec",
-        "spec",
-        encode(metadata.default_partition_spec().as_ref())?,
-    );
+    add("add-spec", "spec", encode(metadata.default_partition_spec().as_ref())?);
     add("set-default-spec", "spec-id", json!(-1));
-    add(
-        "add-sort-order",
-        "sort-order",
-        encode(metadata.default_sort_order().as_ref())?,
-    );
+    add("add-sort-order", "sort-order", encode(metadata.default_sort_order().as_ref())?);
     add("set-default-sort-order", "sort-order-id", json!(-1));
     if !metadata.properties().is_empty() {
         add("set-properties", "updates", json!(metadata.properties()));
@@ -214,9 +165,7 @@ pub fn creating_commit(ident: &TableIdent, metadata: &Metadata) -> Result<Value>
     let mut snapshots: Vec<_> = metadata.snapshots().cloned().collect();
     snapshots.sort_by_key(|s| s.sequence_number());
     for snapshot in snapshots {
-        let update = TableUpdate::AddSnapshot {
-            snapshot: snapshot.as_ref().clone(),
-        };
+        let update = TableUpdate::AddSnapshot { snapshot: snapshot.as_ref().clone() };
         updates.push(encode(&update)?);
     }
     if let Some(head) = metadata.current_snapshot() {
@@ -224,9 +173,7 @@ pub fn creating_commit(ident: &TableIdent, metadata: &Metadata) -> Result<Value>
             "action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": head.snapshot_id(),
         }));
     }
-    Ok(
-        json!({ "identifier": ident_json(ident), "requirements": [{ "type": "assert-create" }], "updates": updates }),
-    )
+    Ok(json!({ "identifier": ident_json(ident), "requirements": [{ "type": "assert-create" }], "updates": updates }))
 }
 
 /// A parsed commit.
@@ -264,33 +211,17 @@ pub fn parse_commit(body: &Value) -> Result<Commit> {
         if let Some(schema) = update.get_mut("schema") {
             substitute(schema, &mut ext)?;
         }
-        let action = update
-            .get("action")
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_string();
-        updates.push(
-            decode::<TableUpdate>(update, &format!("update {action:?}"))
-                .map_err(|e| e.clause("REST-51"))?,
-        );
+        let action = update.get("action").and_then(Value::as_str).unwrap_or_default().to_string();
+        updates.push(decode::<TableUpdate>(update, &format!("update {action:?}")).map_err(|e| e.clause("REST-51"))?);
     }
     let requirements = list("requirements")?
         .into_iter()
         .map(|r| {
-            let kind = r
-                .get("type")
-                .and_then(Value::as_str)
-                .unwrap_or_default()
-                .to_string();
+            let kind = r.get("type").and_then(Value::as_str).unwrap_or_default().to_string();
             decode(r, &format!("requirement {kind:?}")).map_err(|e| e.clause("REST-51"))
         })
         .collect::<Result<_>>()?;
-    Ok(Commit {
-        requirements,
-        updates,
-        raw,
-        ext,
-    })
+    Ok(Commit { requirements, updates, raw, ext })
 }
 
 /// Metadata of a table that a commit creates, from its updates; snapshots and refs are left for the builder. `location` is
@@ -305,60 +236,31 @@ pub fn metadata_of_creation(commit: &Commit, location: Option<String>) -> Result
             .and_then(|u| u.get(key))
             .cloned()
     };
-    let missing = |what: &str| {
-        Error::invalid(format!("a commit that creates a table needs {what}")).clause("REST-R1")
-    };
+    let missing = |what: &str| Error::invalid(format!("a commit that creates a table needs {what}")).clause("REST-R1");
     let mut schema = last("add-schema", "schema").ok_or_else(|| missing("add-schema"))?;
-    let schema_fields = schema
-        .as_object_mut()
-        .ok_or_else(|| missing("a schema object"))?;
+    let schema_fields = schema.as_object_mut().ok_or_else(|| missing("a schema object"))?;
     schema_fields.insert("schema-id".into(), json!(0));
     let last_column_id = max_id(&schema);
     let mut spec = last("add-spec", "spec").unwrap_or(json!({ "fields": [] }));
     let mut last_partition_id = 999;
-    for field in spec
-        .get_mut("fields")
-        .and_then(Value::as_array_mut)
-        .into_iter()
-        .flatten()
-    {
-        let id = field
-            .get("field-id")
-            .and_then(Value::as_i64)
-            .unwrap_or(last_partition_id + 1);
+    for field in spec.get_mut("fields").and_then(Value::as_array_mut).into_iter().flatten() {
+        let id = field.get("field-id").and_then(Value::as_i64).unwrap_or(last_partition_id + 1);
         last_partition_id = last_partition_id.max(id);
-        field
-            .as_object_mut()
-            .ok_or_else(|| missing("partition fields"))?
-            .insert("field-id".into(), json!(id));
+        field.as_object_mut().ok_or_else(|| missing("partition fields"))?.insert("field-id".into(), json!(id));
     }
-    spec.as_object_mut()
-        .ok_or_else(|| missing("a spec object"))?
-        .insert("spec-id".into(), json!(0));
+    spec.as_object_mut().ok_or_else(|| missing("a spec object"))?.insert("spec-id".into(), json!(0));
     let mut order = last("add-sort-order", "sort-order").unwrap_or(json!({ "fields": [] }));
-    let sorted = order
-        .get("fields")
-        .and_then(Value::as_array)
-        .is_some_and(|f| !f.is_empty());
+    let sorted = order.get("fields").and_then(Value::as_array).is_some_and(|f| !f.is_empty());
     let order_id = i32::from(sorted);
-    order
-        .as_object_mut()
-        .ok_or_else(|| missing("a sort order object"))?
-        .insert("order-id".into(), json!(order_id));
-    let version = last("upgrade-format-version", "format-version")
-        .and_then(|v| v.as_u64())
-        .unwrap_or(2);
+    order.as_object_mut().ok_or_else(|| missing("a sort order object"))?.insert("order-id".into(), json!(order_id));
+    let version = last("upgrade-format-version", "format-version").and_then(|v| v.as_u64()).unwrap_or(2);
     let location = last("set-location", "location")
         .and_then(|l| l.as_str().map(str::to_string))
         .or(location)
         .ok_or_else(|| missing("set-location"))?;
     let mut properties = Map::new();
     for update in &commit.raw {
-        match (
-            update.get("action").and_then(Value::as_str),
-            update.get("updates"),
-            update.get("removals"),
-        ) {
+        match (update.get("action").and_then(Value::as_str), update.get("updates"), update.get("removals")) {
             (Some("set-properties"), Some(Value::Object(set)), _) => properties.extend(set.clone()),
             (Some("remove-properties"), _, Some(Value::Array(keys))) => {
                 properties.retain(|k, _| !keys.iter().any(|r| r.as_str() == Some(k)));

@@ -37,9 +37,7 @@ pub(super) struct Db {
 
 /// A statement with its text parameters, `$1` first.
 fn statement<'q>(sql: &'q str, params: &[&str]) -> Query<'q, Any, AnyArguments<'q>> {
-    params
-        .iter()
-        .fold(sqlx::query(sql), |q, p| q.bind(p.to_string()))
+    params.iter().fold(sqlx::query(sql), |q, p| q.bind(p.to_string()))
 }
 
 impl Db {
@@ -49,10 +47,7 @@ impl Db {
         let target = Target::parse(url, props)?;
         let shown = target.shown.clone();
         let place = |e: Error| e.at(&shown);
-        let mut options = AnyPoolOptions::new()
-            .acquire_timeout(WAIT)
-            .idle_timeout(None)
-            .max_lifetime(None);
+        let mut options = AnyPoolOptions::new().acquire_timeout(WAIT).idle_timeout(None).max_lifetime(None);
         if target.sqlite {
             options = options.after_connect(|connection, _| {
                 Box::pin(async move {
@@ -63,9 +58,7 @@ impl Db {
         }
         if !target.sqlite {
             // The pool would repeat a refused connection until its time is up, and then not say why.
-            let probe = sqlx::AnyConnection::connect(&target.url)
-                .await
-                .map_err(|e| place(connect_error(e)))?;
+            let probe = sqlx::AnyConnection::connect(&target.url).await.map_err(|e| place(connect_error(e)))?;
             probe.close().await.map_err(|e| place(connect_error(e)))?;
         }
         // A database in memory lives in its one connection.
@@ -79,61 +72,35 @@ impl Db {
         for sql in [TABLES, NAMESPACES] {
             if let Err(e) = sqlx::query(sql).execute(&pool).await {
                 // Two sessions may create the tables at once; PostgreSQL then refuses one of them.
-                let there = sqlx::query("SELECT catalog_name FROM iceberg_tables WHERE 1 = 0")
-                    .execute(&pool)
-                    .await;
+                let there = sqlx::query("SELECT catalog_name FROM iceberg_tables WHERE 1 = 0").execute(&pool).await;
                 if there.is_err() {
                     return Err(place(db_error(e)));
                 }
             }
         }
-        let typed = match sqlx::query("SELECT iceberg_type FROM iceberg_tables WHERE 1 = 0")
-            .execute(&pool)
-            .await
-        {
+        let typed = match sqlx::query("SELECT iceberg_type FROM iceberg_tables WHERE 1 = 0").execute(&pool).await {
             Ok(_) => true,
             Err(sqlx::Error::Database(e)) if e.message().contains("iceberg_type") => false,
             Err(e) => return Err(place(db_error(e))),
         };
-        Ok(Self {
-            pool,
-            typed,
-            sqlite: target.sqlite,
-        })
+        Ok(Self { pool, typed, sqlite: target.sqlite })
     }
 
     /// Restricts a statement to tables: a JDBC catalog also holds views.
     fn only_tables(&self) -> &'static str {
-        if self.typed {
-            " AND (iceberg_type = 'TABLE' OR iceberg_type IS NULL)"
-        } else {
-            ""
-        }
+        if self.typed { " AND (iceberg_type = 'TABLE' OR iceberg_type IS NULL)" } else { "" }
     }
 
     async fn strings(&self, sql: &str, params: &[&str]) -> Result<Vec<String>> {
-        let rows = statement(sql, params)
-            .fetch_all(&self.pool)
-            .await
-            .map_err(db_error)?;
-        rows.iter()
-            .map(|r| r.try_get::<String, _>(0).map_err(db_error))
-            .collect()
+        let rows = statement(sql, params).fetch_all(&self.pool).await.map_err(db_error)?;
+        rows.iter().map(|r| r.try_get::<String, _>(0).map_err(db_error)).collect()
     }
 
     async fn change(&self, sql: &str, params: &[&str]) -> std::result::Result<u64, sqlx::Error> {
-        Ok(statement(sql, params)
-            .execute(&self.pool)
-            .await?
-            .rows_affected())
+        Ok(statement(sql, params).execute(&self.pool).await?.rows_affected())
     }
 
-    pub(super) async fn pointer(
-        &self,
-        catalog: &str,
-        ns: &str,
-        table: &str,
-    ) -> Result<Option<String>> {
+    pub(super) async fn pointer(&self, catalog: &str, ns: &str, table: &str) -> Result<Option<String>> {
         let sql = format!(
             "SELECT metadata_location FROM iceberg_tables WHERE catalog_name = $1 AND table_namespace = $2
              AND table_name = $3 AND metadata_location IS NOT NULL{}",
@@ -161,19 +128,9 @@ impl Db {
     }
 
     /// False: something of that name is there.
-    pub(super) async fn insert(
-        &self,
-        catalog: &str,
-        ns: &str,
-        table: &str,
-        location: &str,
-    ) -> Result<bool> {
+    pub(super) async fn insert(&self, catalog: &str, ns: &str, table: &str, location: &str) -> Result<bool> {
         check_length(location)?;
-        let (column, value) = if self.typed {
-            (", iceberg_type", ", 'TABLE'")
-        } else {
-            ("", "")
-        };
+        let (column, value) = if self.typed { (", iceberg_type", ", 'TABLE'") } else { ("", "") };
         let sql = format!(
             "INSERT INTO iceberg_tables (catalog_name, table_namespace, table_name, metadata_location{column})
              VALUES ($1, $2, $3, $4{value})"
@@ -187,14 +144,7 @@ impl Db {
 
     /// The compare-and-swap of a commit (CAT-4). False: the pointer is not `old` any more.
     /// [`ErrorKind::CommitUnknown`] when the database did not answer.
-    pub(super) async fn swap(
-        &self,
-        catalog: &str,
-        ns: &str,
-        table: &str,
-        old: &str,
-        new: &str,
-    ) -> Result<bool> {
+    pub(super) async fn swap(&self, catalog: &str, ns: &str, table: &str, old: &str, new: &str) -> Result<bool> {
         check_length(new)?;
         let sql = format!(
             "UPDATE iceberg_tables SET metadata_location = $1, previous_metadata_location = $2
@@ -204,11 +154,8 @@ impl Db {
         match self.change(&sql, &[new, old, catalog, ns, table]).await {
             Ok(n) => Ok(n == 1),
             Err(e) if self.nothing_happened(&e) => Err(db_error(e)),
-            Err(e) => Err(Error::new(
-                ErrorKind::CommitUnknown,
-                format!("the database did not confirm the swap: {e}"),
-            )
-            .with_source(e)),
+            Err(e) => Err(Error::new(ErrorKind::CommitUnknown, format!("the database did not confirm the swap: {e}"))
+                .with_source(e)),
         }
     }
 
@@ -226,20 +173,10 @@ impl Db {
         }
     }
 
-    pub(super) async fn drop_table(
-        &self,
-        catalog: &str,
-        ns: &str,
-        table: &str,
-        location: &str,
-    ) -> Result<bool> {
+    pub(super) async fn drop_table(&self, catalog: &str, ns: &str, table: &str, location: &str) -> Result<bool> {
         let sql = "DELETE FROM iceberg_tables WHERE catalog_name = $1 AND table_namespace = $2 AND table_name = $3
                    AND metadata_location = $4";
-        Ok(self
-            .change(sql, &[catalog, ns, table, location])
-            .await
-            .map_err(db_error)?
-            == 1)
+        Ok(self.change(sql, &[catalog, ns, table, location]).await.map_err(db_error)? == 1)
     }
 
     /// `None`: the target exists; false: the source does not.
@@ -254,10 +191,7 @@ impl Db {
              WHERE catalog_name = $3 AND table_namespace = $4 AND table_name = $5{}",
             self.only_tables()
         );
-        match self
-            .change(&sql, &[to.0, to.1, catalog, from.0, from.1])
-            .await
-        {
+        match self.change(&sql, &[to.0, to.1, catalog, from.0, from.1]).await {
             Ok(n) => Ok(Some(n == 1)),
             Err(sqlx::Error::Database(e)) if e.is_unique_violation() => Ok(None),
             Err(e) => Err(db_error(e)),
@@ -276,10 +210,7 @@ impl Db {
         let mut sorted: Vec<_> = props.iter().collect();
         sorted.sort_by_key(|(k, _)| (k.as_str() != super::EXISTS, k.as_str()));
         for (k, v) in sorted {
-            match statement(INSERT_PROPERTY, &[catalog, ns, k, v])
-                .execute(&mut *tx)
-                .await
-            {
+            match statement(INSERT_PROPERTY, &[catalog, ns, k, v]).execute(&mut *tx).await {
                 Ok(_) => {}
                 Err(sqlx::Error::Database(e)) if e.is_unique_violation() => return Ok(false),
                 Err(e) => return Err(db_error(e)),
@@ -289,25 +220,11 @@ impl Db {
         Ok(true)
     }
 
-    pub(super) async fn namespace_properties(
-        &self,
-        catalog: &str,
-        ns: &str,
-    ) -> Result<HashMap<String, String>> {
+    pub(super) async fn namespace_properties(&self, catalog: &str, ns: &str) -> Result<HashMap<String, String>> {
         let sql = "SELECT property_key, property_value FROM iceberg_namespace_properties
                    WHERE catalog_name = $1 AND namespace = $2 AND property_value IS NOT NULL";
-        let rows = statement(sql, &[catalog, ns])
-            .fetch_all(&self.pool)
-            .await
-            .map_err(db_error)?;
-        rows.iter()
-            .map(|r| {
-                Ok((
-                    r.try_get(0).map_err(db_error)?,
-                    r.try_get(1).map_err(db_error)?,
-                ))
-            })
-            .collect()
+        let rows = statement(sql, &[catalog, ns]).fetch_all(&self.pool).await.map_err(db_error)?;
+        rows.iter().map(|r| Ok((r.try_get(0).map_err(db_error)?, r.try_get(1).map_err(db_error)?))).collect()
     }
 
     pub(super) async fn update_namespace(
@@ -321,16 +238,10 @@ impl Db {
         for key in removals.iter().chain(updates.keys()) {
             let sql = "DELETE FROM iceberg_namespace_properties
                        WHERE catalog_name = $1 AND namespace = $2 AND property_key = $3";
-            statement(sql, &[catalog, ns, key])
-                .execute(&mut *tx)
-                .await
-                .map_err(db_error)?;
+            statement(sql, &[catalog, ns, key]).execute(&mut *tx).await.map_err(db_error)?;
         }
         for (k, v) in updates {
-            statement(INSERT_PROPERTY, &[catalog, ns, k, v])
-                .execute(&mut *tx)
-                .await
-                .map_err(db_error)?;
+            statement(INSERT_PROPERTY, &[catalog, ns, k, v]).execute(&mut *tx).await.map_err(db_error)?;
         }
         tx.commit().await.map_err(db_error)
     }
@@ -364,11 +275,7 @@ fn db_error(e: sqlx::Error) -> Error {
 
 fn connect_error(e: sqlx::Error) -> Error {
     let denied = matches!(&e, sqlx::Error::Database(d) if matches!(d.code().as_deref(), Some("28P01" | "28000")));
-    let kind = if denied {
-        ErrorKind::Denied
-    } else {
-        ErrorKind::Io
-    };
+    let kind = if denied { ErrorKind::Denied } else { ErrorKind::Io };
     Error::new(kind, format!("cannot open the catalog database: {e}")).with_source(e)
 }
 
@@ -386,10 +293,7 @@ pub(super) fn folder_of(url: &str) -> Result<Option<String>> {
 
 /// The path (and parameters) of a SQLite URL; JDBC's and SQLAlchemy's spellings are taken too.
 fn sqlite_path(url: &str) -> Option<String> {
-    let rest = url
-        .strip_prefix("jdbc:")
-        .unwrap_or(url)
-        .strip_prefix("sqlite:")?;
+    let rest = url.strip_prefix("jdbc:").unwrap_or(url).strip_prefix("sqlite:")?;
     let rest = rest.strip_prefix("//").unwrap_or(rest);
     Some(match rest.strip_prefix("//") {
         Some(r) => format!("/{r}"),
@@ -412,18 +316,13 @@ impl Target {
             let memory = path.contains(":memory:");
             let (file, params) = path.split_once('?').unwrap_or((&path, ""));
             if file.is_empty() {
-                return Err(Error::invalid(
-                    "sqlite: needs a file, e.g. sqlite:/data/catalog.db, or sqlite::memory:",
-                ));
+                return Err(Error::invalid("sqlite: needs a file, e.g. sqlite:/data/catalog.db, or sqlite::memory:"));
             }
             if !memory
                 && let Some(folder) = folder_of(url)?
                 && !Path::new(&folder).is_dir()
             {
-                return Err(
-                    Error::not_found("the folder of the catalog database does not exist")
-                        .at(folder),
-                );
+                return Err(Error::not_found("the folder of the catalog database does not exist").at(folder));
             }
             let file = file.replace('%', "%25").replace('#', "%23");
             let url = match (memory, params) {
@@ -431,12 +330,7 @@ impl Target {
                 (false, "") => format!("sqlite:{file}?mode=rwc"),
                 (false, p) => format!("sqlite:{file}?{p}"),
             };
-            return Ok(Self {
-                shown: format!("sqlite:{file}"),
-                url,
-                sqlite: true,
-                memory,
-            });
+            return Ok(Self { shown: format!("sqlite:{file}"), url, sqlite: true, memory });
         }
         let plain = url.strip_prefix("jdbc:").unwrap_or(url);
         let scheme = plain.split(':').next().unwrap_or_default();
@@ -448,13 +342,9 @@ impl Target {
         }
         let rest = plain.split_once(':').map_or("", |(_, r)| r);
         let mut parsed = Url::parse(&format!("postgres:{rest}")).map_err(|e| {
-            Error::invalid(format!(
-                "not a PostgreSQL URL: {e}; expected postgres://USER@HOST:PORT/DATABASE"
-            ))
+            Error::invalid(format!("not a PostgreSQL URL: {e}; expected postgres://USER@HOST:PORT/DATABASE"))
         })?;
-        let refused = |()| {
-            Error::invalid("a PostgreSQL URL needs a host: postgres://USER@HOST:PORT/DATABASE")
-        };
+        let refused = |()| Error::invalid("a PostgreSQL URL needs a host: postgres://USER@HOST:PORT/DATABASE");
         if let Some(user) = props.get("jdbc.user").or(props.get("user")) {
             parsed.set_username(user).map_err(refused)?;
         }
@@ -464,11 +354,6 @@ impl Target {
         let mut shown = parsed.clone();
         let _ = shown.set_password(None);
         shown.set_query(None);
-        Ok(Self {
-            url: parsed.to_string(),
-            shown: shown.to_string(),
-            sqlite: false,
-            memory: false,
-        })
+        Ok(Self { url: parsed.to_string(), shown: shown.to_string(), sqlite: false, memory: false })
     }
 }

@@ -67,11 +67,7 @@ impl PipelineConfig {
         let source = CdcReadConfig::from_section(source)?;
         let target = target.map(WriteConfig::from_section).transpose()?;
         let sync = SyncConfig::from_section(sync.unwrap_or_else(|| Section::empty("sync")))?;
-        Ok(Self {
-            source,
-            target,
-            sync,
-        })
+        Ok(Self { source, target, sync })
     }
 }
 
@@ -100,23 +96,15 @@ fn missing(key: &str, place: &str) -> Error {
 
 /// The catalog keys of a section.
 fn catalog(s: &mut Section) -> Result<CatalogConfig> {
-    let name = s
-        .string("catalog_name")?
-        .unwrap_or_else(|| "default".into());
+    let name = s.string("catalog_name")?.unwrap_or_else(|| "default".into());
     let properties = s.string_map("catalog_properties")?.unwrap_or_default();
     let config_properties = s.string_map("config_properties")?.unwrap_or_default();
-    Ok(CatalogConfig {
-        name,
-        properties,
-        config_properties,
-    })
+    Ok(CatalogConfig { name, properties, config_properties })
 }
 
 /// The table's name: `namespace.table`, at least two parts.
 fn table_name(s: &mut Section) -> Result<String> {
-    let name = s
-        .string("table")?
-        .ok_or_else(|| missing("table", s.place()))?;
+    let name = s.string("table")?.ok_or_else(|| missing("table", s.place()))?;
     let parts: Vec<&str> = name.split('.').collect();
     if parts.len() < 2 || parts.iter().any(|p| p.trim().is_empty()) {
         return Err(s.bad("table", &name, "NAMESPACE.TABLE"));
@@ -126,11 +114,7 @@ fn table_name(s: &mut Section) -> Result<String> {
 
 /// `keep`, `drop` and where allowed `only`: at most one of them.
 fn columns(s: &mut Section, with_only: bool) -> Result<Columns> {
-    let names: &[&str] = if with_only {
-        &["keep", "drop", "only"]
-    } else {
-        &["keep", "drop"]
-    };
+    let names: &[&str] = if with_only { &["keep", "drop", "only"] } else { &["keep", "drop"] };
     s.at_most_one(names)?;
     let list = |key: &str, s: &mut Section| -> Result<Option<Vec<String>>> {
         let Some(names) = s.string_list(key)? else {

@@ -74,10 +74,7 @@ impl ReadConfig {
     pub fn from_section(mut s: Section) -> Result<Self> {
         let read = Self::take(&mut s)?;
         s.finish()?;
-        Ok(Self {
-            ignored: s.ignored().to_vec(),
-            ..read
-        })
+        Ok(Self { ignored: s.ignored().to_vec(), ..read })
     }
 
     fn take(s: &mut Section) -> Result<Self> {
@@ -85,13 +82,7 @@ impl ReadConfig {
         let catalog = catalog(s)?;
         let filter = s.string("filter")?;
         let columns = columns(s, false)?;
-        Ok(Self {
-            table,
-            catalog,
-            filter,
-            columns,
-            ignored: Vec::new(),
-        })
+        Ok(Self { table, catalog, filter, columns, ignored: Vec::new() })
     }
 }
 
@@ -102,12 +93,7 @@ impl CdcReadConfig {
         const ENDS: [&str; 3] = ["to_snapshot", "end_snapshot_id", "to_timestamp"];
         s.at_most_one(&STARTS)?;
         s.at_most_one(&ENDS)?;
-        for snapshot in [
-            "from_snapshot",
-            "start_snapshot_id",
-            "to_snapshot",
-            "end_snapshot_id",
-        ] {
+        for snapshot in ["from_snapshot", "start_snapshot_id", "to_snapshot", "end_snapshot_id"] {
             for time in ["from_timestamp", "to_timestamp"] {
                 if s.has(snapshot) {
                     s.at_most_one(&[snapshot, time])?;
@@ -135,35 +121,22 @@ impl CdcReadConfig {
         if let (RangeStart::Timestamp(f), Some(t)) = (&start, to_timestamp)
             && *f > t
         {
-            return Err(Error::invalid(format!(
-                "`from_timestamp` {f} is after `to_timestamp` {t}"
-            ))
-            .at(s.place()));
+            return Err(Error::invalid(format!("`from_timestamp` {f} is after `to_timestamp` {t}")).at(s.place()));
         }
         let streaming = s.boolean("streaming")?.unwrap_or(false);
         let has_poll = s.has("poll_interval_seconds");
         let poll = s.integer("poll_interval_seconds", 1)?.unwrap_or(60);
         if has_poll && !streaming {
-            return Err(
-                Error::invalid("`poll_interval_seconds` needs `streaming: true`").at(s.place()),
-            );
+            return Err(Error::invalid("`poll_interval_seconds` needs `streaming: true`").at(s.place()));
         }
-        let strategy = s.choice(
-            "starting_strategy",
-            &[
-                ("earliest", Strategy::Earliest),
-                ("latest", Strategy::Latest),
-            ],
-        )?;
+        let strategy =
+            s.choice("starting_strategy", &[("earliest", Strategy::Earliest), ("latest", Strategy::Latest)])?;
         let include_metadata_columns = s.boolean("include_metadata_columns")?.unwrap_or(false);
         let identifier_columns = s.string_list("identifier_columns")?;
         let net_changes = s.boolean("net_changes")?.unwrap_or(false);
         s.finish()?;
         Ok(Self {
-            read: ReadConfig {
-                ignored: s.ignored().to_vec(),
-                ..read
-            },
+            read: ReadConfig { ignored: s.ignored().to_vec(), ..read },
             branch,
             start,
             to_snapshot,
@@ -179,10 +152,6 @@ impl CdcReadConfig {
 
     /// The strategy in force: given, else earliest for a batch and latest for a stream.
     pub fn effective_strategy(&self) -> Strategy {
-        self.strategy.unwrap_or(if self.streaming {
-            Strategy::Latest
-        } else {
-            Strategy::Earliest
-        })
+        self.strategy.unwrap_or(if self.streaming { Strategy::Latest } else { Strategy::Earliest })
     }
 }

@@ -18,16 +18,12 @@ pub struct Section {
 impl Section {
     /// Parses YAML; JSON is YAML. Errors: bad syntax (with line), a key that comes twice, a document that is no map.
     pub fn parse(text: &str, name: &str) -> Result<Self> {
-        let value: Value = serde_saphyr::from_str(text)
-            .map_err(|e| Error::invalid(format!("no valid YAML or JSON: {e}")).at(name))?;
+        let value: Value =
+            serde_saphyr::from_str(text).map_err(|e| Error::invalid(format!("no valid YAML or JSON: {e}")).at(name))?;
         match value {
             Value::Object(values) => Ok(Self::new(name, values)),
             Value::Null => Ok(Self::empty(name)),
-            other => Err(Error::invalid(format!(
-                "found {}; a map of keys is required",
-                kind(&other)
-            ))
-            .at(name)),
+            other => Err(Error::invalid(format!("found {}; a map of keys is required", kind(&other))).at(name)),
         }
     }
 
@@ -37,12 +33,7 @@ impl Section {
     }
 
     fn new(place: &str, values: Map<String, Value>) -> Self {
-        Self {
-            place: place.into(),
-            values,
-            known: Vec::new(),
-            ignored: Vec::new(),
-        }
+        Self { place: place.into(), values, known: Vec::new(), ignored: Vec::new() }
     }
 
     /// What messages call it.
@@ -71,26 +62,16 @@ impl Section {
     }
 
     fn wrong_type(&self, key: &str, found: &Value, allowed: &str) -> Error {
-        Error::invalid(format!(
-            "key `{key}` is {}; allowed: {allowed}",
-            kind(found)
-        ))
-        .at(&self.place)
+        Error::invalid(format!("key `{key}` is {}; allowed: {allowed}", kind(found))).at(&self.place)
     }
 
     /// Refuses two keys that exclude each other.
     pub fn at_most_one(&self, keys: &[&str]) -> Result<()> {
-        let given: Vec<_> = keys
-            .iter()
-            .filter(|k| self.values.get(**k).is_some_and(|v| !v.is_null()))
-            .collect();
+        let given: Vec<_> = keys.iter().filter(|k| self.values.get(**k).is_some_and(|v| !v.is_null())).collect();
         match given[..] {
             [a, b, ..] => Err(Error::invalid(format!(
                 "keys `{a}` and `{b}` exclude each other; at most one of {} is allowed",
-                keys.iter()
-                    .map(|k| format!("`{k}`"))
-                    .collect::<Vec<_>>()
-                    .join(", ")
+                keys.iter().map(|k| format!("`{k}`")).collect::<Vec<_>>().join(", ")
             ))
             .at(&self.place)),
             _ => Ok(()),
@@ -114,10 +95,7 @@ impl Section {
         let Some(text) = self.string(key)? else {
             return Ok(None);
         };
-        match options
-            .iter()
-            .find(|(name, _)| name.eq_ignore_ascii_case(&text))
-        {
+        match options.iter().find(|(name, _)| name.eq_ignore_ascii_case(&text)) {
             Some((_, v)) => Ok(Some(*v)),
             None => {
                 let names: Vec<_> = options.iter().map(|(n, _)| *n).collect();
@@ -142,11 +120,7 @@ impl Section {
         let Some(v) = self.take(key) else {
             return Ok(None);
         };
-        let allowed = if min == i64::MIN {
-            "an integer".to_string()
-        } else {
-            format!("an integer of at least {min}")
-        };
+        let allowed = if min == i64::MIN { "an integer".to_string() } else { format!("an integer of at least {min}") };
         let n = match &v {
             Value::Number(n) => n.as_i64(),
             Value::String(s) => s.trim().parse().ok(),
@@ -184,11 +158,7 @@ impl Section {
                 let mut out = BTreeMap::new();
                 for (k, v) in m {
                     let Some(s) = scalar(&v) else {
-                        return Err(self.wrong_type(
-                            &format!("{key}.{k}"),
-                            &v,
-                            "a text, number or boolean",
-                        ));
+                        return Err(self.wrong_type(&format!("{key}.{k}"), &v, "a text, number or boolean"));
                     };
                     out.insert(k, s);
                 }
@@ -227,11 +197,7 @@ impl Section {
         let mut known: Vec<_> = self.known.iter().map(String::as_str).collect();
         known.sort_unstable();
         known.dedup();
-        Err(Error::invalid(format!(
-            "unknown key `{key}`; allowed: {}",
-            known.join(", ")
-        ))
-        .at(&self.place))
+        Err(Error::invalid(format!("unknown key `{key}`; allowed: {}", known.join(", "))).at(&self.place))
     }
 }
 

@@ -52,21 +52,11 @@ impl SyncConfig {
         let schema_evolution = s
             .choice(
                 "schema_evolution",
-                &[
-                    ("off", SchemaEvolution::Off),
-                    ("add", SchemaEvolution::Add),
-                    ("full", SchemaEvolution::Full),
-                ],
+                &[("off", SchemaEvolution::Off), ("add", SchemaEvolution::Add), ("full", SchemaEvolution::Full)],
             )?
             .unwrap_or(SchemaEvolution::Off);
         let delete_format = s
-            .choice(
-                "delete_format",
-                &[
-                    ("positions", DeleteFormat::Positions),
-                    ("equality", DeleteFormat::Equality),
-                ],
-            )?
+            .choice("delete_format", &[("positions", DeleteFormat::Positions), ("equality", DeleteFormat::Equality)])?
             .unwrap_or(DeleteFormat::Positions);
         let stop_after_snapshots = s.integer("stop_after_snapshots", 1)?;
         let stop_at_snapshot = s.string("stop_at_snapshot")?;

@@ -49,18 +49,11 @@ impl PartitionTerm {
 
 /// Parses a partition term; `key` is what the error calls its key.
 pub fn parse_partition_term(text: &str, key: &str) -> Result<PartitionTerm> {
-    let bad = || {
-        Error::invalid(format!(
-            "key `{key}`: {text:?} is no transform; allowed: {ALLOWED}"
-        ))
-    };
+    let bad = || Error::invalid(format!("key `{key}`: {text:?} is no transform; allowed: {ALLOWED}"));
     let text_trimmed = text.trim();
     let Some((name, rest)) = text_trimmed.split_once('(') else {
         return column(text_trimmed)
-            .map(|column| PartitionTerm {
-                column,
-                transform: Transform::Identity,
-            })
+            .map(|column| PartitionTerm { column, transform: Transform::Identity })
             .ok_or_else(bad);
     };
     let args = rest.strip_suffix(')').ok_or_else(bad)?;
@@ -76,10 +69,7 @@ pub fn parse_partition_term(text: &str, key: &str) -> Result<PartitionTerm> {
         ("void", [_]) => Transform::Void,
         _ => return Err(bad()),
     };
-    Ok(PartitionTerm {
-        column: column(args[0]).ok_or_else(bad)?,
-        transform,
-    })
+    Ok(PartitionTerm { column: column(args[0]).ok_or_else(bad)?, transform })
 }
 
 /// Parses `TERM [asc|desc] [nulls first|last]`.
@@ -99,10 +89,7 @@ pub fn parse_sort_term(text: &str, key: &str) -> Result<SortTerm> {
     };
     let (term, rest) = text.split_at(end);
     let term = parse_partition_term(term, key).map_err(|_| bad())?;
-    let words: Vec<String> = rest
-        .split_whitespace()
-        .map(str::to_ascii_lowercase)
-        .collect();
+    let words: Vec<String> = rest.split_whitespace().map(str::to_ascii_lowercase).collect();
     let mut words: &[String] = &words;
     let direction = match words.first().map(String::as_str) {
         Some("asc") => Some(SortDirection::Ascending),
@@ -120,25 +107,17 @@ pub fn parse_sort_term(text: &str, key: &str) -> Result<SortTerm> {
         [n, w] if n == "nulls" && w == "last" => NullOrder::Last,
         _ => return Err(bad()),
     };
-    Ok(SortTerm {
-        term,
-        direction,
-        nulls,
-    })
+    Ok(SortTerm { term, direction, nulls })
 }
 
 fn width(text: &str) -> Option<u32> {
-    text.parse()
-        .ok()
-        .filter(|n| *n > 0 && *n <= i32::MAX as u32)
+    text.parse().ok().filter(|n| *n > 0 && *n <= i32::MAX as u32)
 }
 
 fn column(text: &str) -> Option<String> {
     let ok = !text.is_empty()
-        && text.split('.').all(|p| {
-            !p.is_empty()
-                && p.chars()
-                    .all(|c| c.is_alphanumeric() || c == '_' || c == '-' || c == '$')
-        });
+        && text
+            .split('.')
+            .all(|p| !p.is_empty() && p.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '-' || c == '$'));
     ok.then(|| text.to_string())
 }

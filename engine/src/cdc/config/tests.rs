@@ -4,8 +4,7 @@ use iceberg::spec::{NullOrder, SortDirection, Transform};
 
 use super::*;
 
-const SOURCE: &str =
-    "source: {table: ns.t, catalog_name: a, catalog_properties: {type: hadoop, warehouse: /w}";
+const SOURCE: &str = "source: {table: ns.t, catalog_name: a, catalog_properties: {type: hadoop, warehouse: /w}";
 
 fn pipeline(extra: &str, target: &str) -> Result<PipelineConfig> {
     PipelineConfig::parse(&format!("{SOURCE}{extra}}}\n{target}"), "pipeline.yaml")
@@ -57,8 +56,7 @@ sync:
 
 #[test]
 fn json_is_read_too() {
-    let p =
-        PipelineConfig::parse(r#"{"source": {"table": "ns.t", "to_timestamp": 12}}"#, "f").unwrap();
+    let p = PipelineConfig::parse(r#"{"source": {"table": "ns.t", "to_timestamp": 12}}"#, "f").unwrap();
     assert_eq!(p.source.to_timestamp, Some(12));
     assert_eq!(p.source.poll_interval.as_secs(), 60);
     assert_eq!(p.source.effective_strategy(), Strategy::Earliest);
@@ -67,111 +65,45 @@ fn json_is_read_too() {
 
 #[test]
 fn an_unknown_key_is_named_with_the_allowed_ones() {
-    refused(
-        pipeline(", form_snapshot: 1", ""),
-        &["`form_snapshot`", "from_snapshot", "(at source)"],
-    );
-    refused(
-        pipeline("", "sink: {}"),
-        &["`sink`", "source, sync, target"],
-    );
-    refused(
-        pipeline("", "sync: {retries: 3}"),
-        &["`retries`", "schema_evolution"],
-    );
-    refused(
-        pipeline("", "target: {table: ns.u, tabel_properties: {}}"),
-        &["`tabel_properties`", "table_properties"],
-    );
+    refused(pipeline(", form_snapshot: 1", ""), &["`form_snapshot`", "from_snapshot", "(at source)"]);
+    refused(pipeline("", "sink: {}"), &["`sink`", "source, sync, target"]);
+    refused(pipeline("", "sync: {retries: 3}"), &["`retries`", "schema_evolution"]);
+    refused(pipeline("", "target: {table: ns.u, tabel_properties: {}}"), &["`tabel_properties`", "table_properties"]);
 }
 
 #[test]
 fn syntax_and_shape_are_checked() {
-    refused(
-        PipelineConfig::parse("source: [", "p.yaml"),
-        &["YAML", "p.yaml"],
-    );
+    refused(PipelineConfig::parse("source: [", "p.yaml"), &["YAML", "p.yaml"]);
     refused(PipelineConfig::parse("- a", "p.yaml"), &["a list", "map"]);
-    refused(
-        PipelineConfig::parse("source: 5", "p.yaml"),
-        &["`source`", "a map of keys"],
-    );
-    refused(
-        PipelineConfig::parse("source: {table: a.b, table: a.c}", "p.yaml"),
-        &["table"],
-    );
-    refused(
-        PipelineConfig::parse("", "p.yaml"),
-        &["`source` is required"],
-    );
-    refused(
-        PipelineConfig::parse("source: {}", "p.yaml"),
-        &["`table` is required"],
-    );
+    refused(PipelineConfig::parse("source: 5", "p.yaml"), &["`source`", "a map of keys"]);
+    refused(PipelineConfig::parse("source: {table: a.b, table: a.c}", "p.yaml"), &["table"]);
+    refused(PipelineConfig::parse("", "p.yaml"), &["`source` is required"]);
+    refused(PipelineConfig::parse("source: {}", "p.yaml"), &["`table` is required"]);
 }
 
 #[test]
 fn exclusive_keys_are_refused() {
-    refused(
-        pipeline(", keep: [a], drop: [b]", ""),
-        &["`keep` and `drop`", "at most one"],
-    );
-    refused(
-        pipeline(", from_snapshot: 1, from_timestamp: 2", ""),
-        &["`from_snapshot` and `from_timestamp`"],
-    );
-    refused(
-        pipeline(", from_snapshot: 1, start_snapshot_id: 2", ""),
-        &["`from_snapshot` and `start_snapshot_id`"],
-    );
-    refused(
-        pipeline(", to_snapshot: 1, to_timestamp: 2", ""),
-        &["`to_snapshot` and `to_timestamp`"],
-    );
-    refused(
-        pipeline(", to_snapshot: 1, end_snapshot_id: 2", ""),
-        &["`to_snapshot` and `end_snapshot_id`"],
-    );
-    refused(
-        pipeline(", from_snapshot: 1, to_timestamp: 2", ""),
-        &["`from_snapshot` and `to_timestamp`"],
-    );
+    refused(pipeline(", keep: [a], drop: [b]", ""), &["`keep` and `drop`", "at most one"]);
+    refused(pipeline(", from_snapshot: 1, from_timestamp: 2", ""), &["`from_snapshot` and `from_timestamp`"]);
+    refused(pipeline(", from_snapshot: 1, start_snapshot_id: 2", ""), &["`from_snapshot` and `start_snapshot_id`"]);
+    refused(pipeline(", to_snapshot: 1, to_timestamp: 2", ""), &["`to_snapshot` and `to_timestamp`"]);
+    refused(pipeline(", to_snapshot: 1, end_snapshot_id: 2", ""), &["`to_snapshot` and `end_snapshot_id`"]);
+    refused(pipeline(", from_snapshot: 1, to_timestamp: 2", ""), &["`from_snapshot` and `to_timestamp`"]);
     refused(
         pipeline(", from_snapshot: 1, starting_strategy: latest", ""),
         &["`from_snapshot` and `starting_strategy`"],
     );
-    refused(
-        parse_managed_write("table: a.b\nkeep: [a]\nonly: r", "w"),
-        &["`keep` and `only`"],
-    );
+    refused(parse_managed_write("table: a.b\nkeep: [a]\nonly: r", "w"), &["`keep` and `only`"]);
 }
 
 #[test]
 fn values_are_checked() {
-    refused(
-        pipeline(", poll_interval_seconds: 0, streaming: true", ""),
-        &["`poll_interval_seconds`", "at least 1"],
-    );
-    refused(
-        pipeline(", poll_interval_seconds: 5", ""),
-        &["`poll_interval_seconds` needs `streaming: true`"],
-    );
-    refused(
-        pipeline(", streaming: maybe", ""),
-        &["`streaming`", "maybe", "true, false"],
-    );
-    refused(
-        pipeline(", starting_strategy: oldest", ""),
-        &["`starting_strategy`", "earliest, latest"],
-    );
-    refused(
-        pipeline(", from_timestamp: soon", ""),
-        &["`from_timestamp`", "soon", "integer"],
-    );
-    refused(
-        pipeline(", from_timestamp: 9, to_timestamp: 3", ""),
-        &["`from_timestamp` 9 is after `to_timestamp` 3"],
-    );
+    refused(pipeline(", poll_interval_seconds: 0, streaming: true", ""), &["`poll_interval_seconds`", "at least 1"]);
+    refused(pipeline(", poll_interval_seconds: 5", ""), &["`poll_interval_seconds` needs `streaming: true`"]);
+    refused(pipeline(", streaming: maybe", ""), &["`streaming`", "maybe", "true, false"]);
+    refused(pipeline(", starting_strategy: oldest", ""), &["`starting_strategy`", "earliest, latest"]);
+    refused(pipeline(", from_timestamp: soon", ""), &["`from_timestamp`", "soon", "integer"]);
+    refused(pipeline(", from_timestamp: 9, to_timestamp: 3", ""), &["`from_timestamp` 9 is after `to_timestamp` 3"]);
     refused(pipeline(", keep: a", ""), &["`keep`", "a list of texts"]);
     refused(pipeline(", keep: []", ""), &["`keep`", "at least one"]);
     refused(pipeline(", keep: [a, a]", ""), &["`keep`", "once"]);
@@ -179,62 +111,33 @@ fn values_are_checked() {
         pipeline("", "target: {table: ns.u, mode: merge_on_read}"),
         &["`mode`", "append, merge-on-read, copy-on-write"],
     );
-    refused(
-        pipeline("", "sync: {schema_evolution: some}"),
-        &["`schema_evolution`", "off, add, full"],
-    );
-    refused(
-        pipeline("", "sync: {snapshots_per_commit: 0}"),
-        &["`snapshots_per_commit`", "at least 1"],
-    );
-    refused(
-        PipelineConfig::parse("source: {table: t}", "p"),
-        &["`table`", "NAMESPACE.TABLE"],
-    );
+    refused(pipeline("", "sync: {schema_evolution: some}"), &["`schema_evolution`", "off, add, full"]);
+    refused(pipeline("", "sync: {snapshots_per_commit: 0}"), &["`snapshots_per_commit`", "at least 1"]);
+    refused(PipelineConfig::parse("source: {table: t}", "p"), &["`table`", "NAMESPACE.TABLE"]);
 }
 
 #[test]
 fn options_of_one_mode_are_refused_in_the_other() {
-    for key in [
-        "equality_columns: [id]",
-        "change_type_column: c",
-        "upsert: true",
-        "sequence_number_column: s",
-    ] {
-        refused(
-            pipeline("", &format!("target: {{table: ns.u, {key}}}")),
-            &["mode append", "mode: merge-on-read"],
-        );
+    for key in ["equality_columns: [id]", "change_type_column: c", "upsert: true", "sequence_number_column: s"] {
+        refused(pipeline("", &format!("target: {{table: ns.u, {key}}}")), &["mode append", "mode: merge-on-read"]);
     }
 }
 
 #[test]
 fn change_types_are_checked() {
-    let t = parse_managed_write(
-        "table: a.b\nmode: merge-on-read\nchange_type_map: {c: insert, d: DELETE}",
-        "w",
-    )
-    .unwrap();
+    let t =
+        parse_managed_write("table: a.b\nmode: merge-on-read\nchange_type_map: {c: insert, d: DELETE}", "w").unwrap();
     assert_eq!(t.change_type_map["c"], "INSERT");
     refused(
-        parse_managed_write(
-            "table: a.b\nmode: merge-on-read\nchange_type_map: {c: CREATE}",
-            "w",
-        ),
+        parse_managed_write("table: a.b\nmode: merge-on-read\nchange_type_map: {c: CREATE}", "w"),
         &["`change_type_map.c`", "CREATE", "UPDATE_BEFORE"],
     );
 }
 
 #[test]
 fn reserved_snapshot_properties_are_refused() {
-    refused(
-        parse_managed_write("table: a.b\nsnapshot_properties: {floe.cdc.x: 1}", "w"),
-        &["floe.cdc.x", "reserved"],
-    );
-    refused(
-        parse_managed_write("table: a.b\nsnapshot_properties: {beam.cdc.x: 1}", "w"),
-        &["beam.cdc.x", "reserved"],
-    );
+    refused(parse_managed_write("table: a.b\nsnapshot_properties: {floe.cdc.x: 1}", "w"), &["floe.cdc.x", "reserved"]);
+    refused(parse_managed_write("table: a.b\nsnapshot_properties: {beam.cdc.x: 1}", "w"), &["beam.cdc.x", "reserved"]);
 }
 
 #[test]
@@ -244,31 +147,15 @@ fn keys_without_effect_are_taken_and_named() {
         "w",
     )
     .unwrap();
-    assert_eq!(
-        w.ignored,
-        [
-            "triggering_frequency_seconds",
-            "direct_write_byte_limit",
-            "autosharding",
-            "num_shards"
-        ]
-    );
-    refused(
-        parse_managed_write("table: a.b\nnum_shards: none", "w"),
-        &["`num_shards`", "integer"],
-    );
+    assert_eq!(w.ignored, ["triggering_frequency_seconds", "direct_write_byte_limit", "autosharding", "num_shards"]);
+    refused(parse_managed_write("table: a.b\nnum_shards: none", "w"), &["`num_shards`", "integer"]);
 }
 
 #[test]
 fn partition_terms() {
     let ok = [
         ("foo", Transform::Identity, "foo", "foo"),
-        (
-            "truncate(foo, 4)",
-            Transform::Truncate(4),
-            "foo",
-            "foo_trunc",
-        ),
+        ("truncate(foo, 4)", Transform::Truncate(4), "foo", "foo_trunc"),
         ("bucket(a.b,16)", Transform::Bucket(16), "a.b", "a_b_bucket"),
         ("hour(ts)", Transform::Hour, "ts", "ts_hour"),
         ("DAY(ts)", Transform::Day, "ts", "ts_day"),
@@ -278,27 +165,12 @@ fn partition_terms() {
     ];
     for (text, transform, column, name) in ok {
         let t = parse_partition_term(text, "partition_fields").unwrap();
-        assert_eq!(
-            (t.transform, t.column.as_str(), t.field_name().as_str()),
-            (transform, column, name),
-            "{text}"
-        );
+        assert_eq!((t.transform, t.column.as_str(), t.field_name().as_str()), (transform, column, name), "{text}");
     }
-    for text in [
-        "bucket(foo)",
-        "bucket(foo,0)",
-        "bucket(foo,-1)",
-        "bucket(16,foo)",
-        "week(ts)",
-        "day(ts",
-        "",
-        "a b",
-        "hour()",
-    ] {
-        refused(
-            parse_partition_term(text, "partition_fields"),
-            &["`partition_fields`", "bucket(COLUMN, N)"],
-        );
+    for text in
+        ["bucket(foo)", "bucket(foo,0)", "bucket(foo,-1)", "bucket(16,foo)", "week(ts)", "day(ts", "", "a b", "hour()"]
+    {
+        refused(parse_partition_term(text, "partition_fields"), &["`partition_fields`", "bucket(COLUMN, N)"]);
     }
 }
 
@@ -308,32 +180,15 @@ fn sort_terms() {
         ("foo", SortDirection::Ascending, NullOrder::First),
         ("foo asc", SortDirection::Ascending, NullOrder::First),
         ("foo DESC", SortDirection::Descending, NullOrder::Last),
-        (
-            "bucket(foo, 4) desc nulls first",
-            SortDirection::Descending,
-            NullOrder::First,
-        ),
-        (
-            " day(ts)  nulls last",
-            SortDirection::Ascending,
-            NullOrder::Last,
-        ),
+        ("bucket(foo, 4) desc nulls first", SortDirection::Descending, NullOrder::First),
+        (" day(ts)  nulls last", SortDirection::Ascending, NullOrder::Last),
     ];
     for (text, direction, nulls) in ok {
         let t = parse_sort_term(text, "sort_fields").unwrap();
         assert_eq!((t.direction, t.nulls), (direction, nulls), "{text}");
     }
-    for text in [
-        "foo up",
-        "foo asc nulls",
-        "foo nulls middle",
-        "foo asc desc",
-        "",
-    ] {
-        refused(
-            parse_sort_term(text, "sort_fields"),
-            &["`sort_fields`", "nulls first"],
-        );
+    for text in ["foo up", "foo asc nulls", "foo nulls middle", "foo asc desc", ""] {
+        refused(parse_sort_term(text, "sort_fields"), &["`sort_fields`", "nulls first"]);
     }
 }
 
@@ -345,10 +200,7 @@ fn table_templates() {
     assert!(t.fixed().is_none());
     assert_eq!(TableTemplate::parse("a.b").unwrap().fixed(), Some("a.b"));
     for text in ["b", "{a.b}", "a.{b", "a.b}", "a.{}", "a.", "a.{b.}"] {
-        refused(
-            parse_managed_write(&format!("table: '{text}'"), "w"),
-            &["`table`", "{column}"],
-        );
+        refused(parse_managed_write(&format!("table: '{text}'"), "w"), &["`table`", "{column}"]);
     }
 }
 
@@ -357,9 +209,6 @@ fn managed_read_takes_its_keys_only() {
     let r = parse_managed_read("table: ns.t\nfilter: a > 3\nkeep: [a, s.x]", "r").unwrap();
     assert_eq!(r.columns, Columns::Keep(vec!["a".into(), "s.x".into()]));
     assert_eq!(r.filter.as_deref(), Some("a > 3"));
-    refused(
-        parse_managed_read("table: ns.t\nstreaming: true", "r"),
-        &["`streaming`", "filter"],
-    );
+    refused(parse_managed_read("table: ns.t\nstreaming: true", "r"), &["`streaming`", "filter"]);
     assert!(parse_managed_read("source: {table: ns.t}", "r").is_ok());
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{
-    CatalogConfig, Columns, PartitionTerm, Section, SortTerm, catalog, columns, missing,
-    parse_partition_term, parse_sort_term,
+    CatalogConfig, Columns, PartitionTerm, Section, SortTerm, catalog, columns, missing, parse_partition_term,
+    parse_sort_term,
 };
 use crate::{Error, Result};
 
@@ -88,11 +88,8 @@ const CHANGE_TYPES: [&str; 4] = ["INSERT", "UPDATE_BEFORE", "UPDATE_AFTER", "DEL
 impl WriteConfig {
     /// Reads and checks a write.
     pub fn from_section(mut s: Section) -> Result<Self> {
-        let text = s
-            .string("table")?
-            .ok_or_else(|| missing("table", s.place()))?;
-        let table =
-            TableTemplate::parse(&text).map_err(|allowed| s.bad("table", &text, allowed))?;
+        let text = s.string("table")?.ok_or_else(|| missing("table", s.place()))?;
+        let table = TableTemplate::parse(&text).map_err(|allowed| s.bad("table", &text, allowed))?;
         let catalog = catalog(&mut s)?;
         let mode = s
             .choice(
@@ -106,13 +103,8 @@ impl WriteConfig {
             .unwrap_or(WriteMode::Append);
         if mode == WriteMode::Append {
             // options of one mode are refused in the other (BEAM-10)
-            for key in [
-                "equality_columns",
-                "change_type_column",
-                "change_type_map",
-                "sequence_number_column",
-                "upsert",
-            ] {
+            for key in ["equality_columns", "change_type_column", "change_type_map", "sequence_number_column", "upsert"]
+            {
                 if s.has(key) {
                     return Err(Error::invalid(format!(
                         "key `{key}` has no meaning with mode append; it needs `mode: merge-on-read` or `mode: copy-on-write`"
@@ -123,11 +115,7 @@ impl WriteConfig {
         }
         let equality_columns = s.string_list("equality_columns")?;
         if equality_columns.as_ref().is_some_and(Vec::is_empty) {
-            return Err(s.bad(
-                "equality_columns",
-                "[]",
-                "a list of at least one column name",
-            ));
+            return Err(s.bad("equality_columns", "[]", "a list of at least one column name"));
         }
         let change_type_column = s.string("change_type_column")?;
         let change_type_map = change_types(&mut s)?;
@@ -148,20 +136,15 @@ impl WriteConfig {
             .collect::<Result<Vec<_>>>()?;
         let table_properties = s.string_map("table_properties")?.unwrap_or_default();
         let snapshot_properties = s.string_map("snapshot_properties")?.unwrap_or_default();
-        if let Some(k) = snapshot_properties
-            .keys()
-            .find(|k| k.starts_with("floe.cdc.") || k.starts_with("beam.cdc."))
-        {
+        if let Some(k) = snapshot_properties.keys().find(|k| k.starts_with("floe.cdc.") || k.starts_with("beam.cdc.")) {
             return Err(s.bad(
                 "snapshot_properties",
                 k,
                 "keys that do not start with floe.cdc. or beam.cdc., which are reserved",
             ));
         }
-        let distribution = s.choice(
-            "distribution_mode",
-            &[("none", Distribution::None), ("hash", Distribution::Hash)],
-        )?;
+        let distribution =
+            s.choice("distribution_mode", &[("none", Distribution::None), ("hash", Distribution::Hash)])?;
         let sorter_memory_mb = s.integer("sorter_memory_mb", 1)?.unwrap_or(100);
         no_effect(&mut s)?;
         s.finish()?;
@@ -200,9 +183,7 @@ fn no_effect(s: &mut Section) -> Result<()> {
     s.no_effect("write_properties", Section::string_map)?;
     s.no_effect("error_handling", Section::string_map)?;
     s.no_effect("use_side_input_table_cache", Section::boolean)?;
-    s.no_effect("table_cache_refresh_interval_seconds", |s, k| {
-        s.integer(k, 1)
-    })?;
+    s.no_effect("table_cache_refresh_interval_seconds", |s, k| s.integer(k, 1))?;
     s.no_effect("maximum_table_cache_size", |s, k| s.integer(k, 1))?;
     s.no_effect("table_cache_polling_buckets", |s, k| s.integer(k, 1))
 }
@@ -211,20 +192,17 @@ fn change_types(s: &mut Section) -> Result<BTreeMap<String, String>> {
     let map = s.string_map("change_type_map")?.unwrap_or_default();
     let allowed = format!("values {}", CHANGE_TYPES.join(", "));
     map.into_iter()
-        .map(
-            |(k, v)| match CHANGE_TYPES.iter().find(|t| t.eq_ignore_ascii_case(&v)) {
-                Some(t) => Ok((k, (*t).to_string())),
-                None => Err(s.bad(&format!("change_type_map.{k}"), &v, &allowed)),
-            },
-        )
+        .map(|(k, v)| match CHANGE_TYPES.iter().find(|t| t.eq_ignore_ascii_case(&v)) {
+            Some(t) => Ok((k, (*t).to_string())),
+            None => Err(s.bad(&format!("change_type_map.{k}"), &v, &allowed)),
+        })
         .collect()
 }
 
 impl TableTemplate {
     /// Parses a template; the error says what is allowed.
     pub fn parse(text: &str) -> std::result::Result<Self, &'static str> {
-        const ALLOWED: &str =
-            "NAMESPACE.TABLE, where {column} or {column.field} stands for a value of the row";
+        const ALLOWED: &str = "NAMESPACE.TABLE, where {column} or {column.field} stands for a value of the row";
         let mut parts = Vec::new();
         let mut rest = text;
         while let Some(i) = rest.find(['{', '}']) {
@@ -236,10 +214,7 @@ impl TableTemplate {
             }
             let end = rest[i..].find('}').ok_or(ALLOWED)? + i;
             let field = &rest[i + 1..end];
-            if field.is_empty()
-                || field.split('.').any(|p| p.trim().is_empty())
-                || field.contains('{')
-            {
+            if field.is_empty() || field.split('.').any(|p| p.trim().is_empty()) || field.contains('{') {
                 return Err(ALLOWED);
             }
             parts.push(TemplatePart::Field(field.to_string()));
@@ -249,30 +224,16 @@ impl TableTemplate {
             parts.push(TemplatePart::Text(rest.to_string()));
         }
         // the dot between namespace and table must be text, or a value could choose the namespace unseen
-        let plain: String = parts
-            .iter()
-            .map(|p| {
-                if let TemplatePart::Text(t) = p {
-                    t.as_str()
-                } else {
-                    "x"
-                }
-            })
-            .collect();
+        let plain: String =
+            parts.iter().map(|p| if let TemplatePart::Text(t) = p { t.as_str() } else { "x" }).collect();
         if plain.split('.').count() < 2 || plain.split('.').any(|p| p.trim().is_empty()) {
             return Err(ALLOWED);
         }
-        Ok(Self {
-            text: text.to_string(),
-            parts,
-        })
+        Ok(Self { text: text.to_string(), parts })
     }
 
     /// The name, when it depends on no row.
     pub fn fixed(&self) -> Option<&str> {
-        self.parts
-            .iter()
-            .all(|p| matches!(p, TemplatePart::Text(_)))
-            .then_some(self.text.as_str())
+        self.parts.iter().all(|p| matches!(p, TemplatePart::Text(_))).then_some(self.text.as_str())
     }
 }

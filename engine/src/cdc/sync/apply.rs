@@ -84,33 +84,19 @@ pub async fn apply(
 ) -> Result<Outcome> {
     let before = known_position(target, plan)?;
     let state = Arc::new(Mutex::new(State {
-        keys: (!plan.keys.is_empty())
-            .then(|| Keys::new(target, &plan.keys, plan.upsert))
-            .transpose()?,
+        keys: (!plan.keys.is_empty()).then(|| Keys::new(target, &plan.keys, plan.upsert)).transpose()?,
         gone: Vec::new(),
         inserted: 0,
     }));
     let router = Router::new(changes, plan.clone(), state.clone())?;
-    let rows: SendableRecordBatchStream = if plan.upsert {
-        last_of_each_key(router, &state).await?
-    } else {
-        Box::pin(router)
-    };
-    let options = WriteOptions {
-        mapping: InputMapping::ByName,
-        ..Default::default()
-    };
+    let rows: SendableRecordBatchStream =
+        if plan.upsert { last_of_each_key(router, &state).await? } else { Box::pin(router) };
+    let options = WriteOptions { mapping: InputMapping::ByName, ..Default::default() };
     let new = write_data_files(target, vec![rows], &options).await?;
-    let mut state = std::mem::take(
-        &mut *state
-            .lock()
-            .map_err(|_| Error::internal("the change stream panicked"))?,
-    );
+    let mut state = std::mem::take(&mut *state.lock().map_err(|_| Error::internal("the change stream panicked"))?);
     let keys = state.keys.take().filter(|k| !k.is_empty()).map(Keys::seal);
     let done = commit_batch(target, plan, keys, &state, &new, summary, before).await;
-    if !matches!(done, Ok(Outcome::Done(_)))
-        && !matches!(&done, Err(e) if e.kind() == ErrorKind::CommitUnknown)
-    {
+    if !matches!(done, Ok(Outcome::Done(_))) && !matches!(&done, Err(e) if e.kind() == ErrorKind::CommitUnknown) {
         discard(target, &new).await;
     }
     done
@@ -128,17 +114,11 @@ async fn commit_batch(
     let mut table = target.clone();
     let mut last: Option<Error> = None;
     for _ in 0..ATTEMPTS {
-        let (change, own, deleted) =
-            change(&table, plan, keys.clone(), state, new, summary.clone()).await?;
+        let (change, own, deleted) = change(&table, plan, keys.clone(), state, new, summary.clone()).await?;
         let inserted = state.inserted;
         let error = match commit::commit(&table, change).await {
             Ok(c) => {
-                return Ok(Outcome::Done(Applied {
-                    table: c.table,
-                    snapshot_id: c.snapshot_id,
-                    inserted,
-                    deleted,
-                }));
+                return Ok(Outcome::Done(Applied { table: c.table, snapshot_id: c.snapshot_id, inserted, deleted }));
             }
             Err(e) => e,
         };
@@ -148,17 +128,10 @@ async fn commit_batch(
             if !plan.sync_id.is_empty()
                 && let Some(p) = position::find(&fresh, &plan.sync_id)?
                 && Some(p.target_snapshot_id) != before
-                && summary.iter().any(|(k, v)| {
-                    k == "floe.cdc.source-snapshot-id" && *v == p.snapshot_id.to_string()
-                })
+                && summary.iter().any(|(k, v)| k == "floe.cdc.source-snapshot-id" && *v == p.snapshot_id.to_string())
             {
                 let snapshot_id = p.target_snapshot_id;
-                return Ok(Outcome::Done(Applied {
-                    table: fresh,
-                    snapshot_id,
-                    inserted,
-                    deleted,
-                }));
+                return Ok(Outcome::Done(Applied { table: fresh, snapshot_id, inserted, deleted }));
             }
             return Err(error);
         }
@@ -216,35 +189,21 @@ async fn change(
     let mut producer = Producer::RowDelta;
     if plan.mode == WriteMode::MergeOnRead && plan.deletes == DeleteFormat::Equality {
         own = equality_deletes(table, plan, state).await?;
-        deleted = own
-            .iter()
-            .map(|f| u64::try_from(f.record_count).unwrap_or(0))
-            .sum();
+        deleted = own.iter().map(|f| u64::try_from(f.record_count).unwrap_or(0)).sum();
     } else if let Some(keys) = keys
         && head.is_some()
     {
         let found = lookup::find(table, keys).await?;
         if found.missing > 0 && !plan.upsert {
-            tracing::warn!(
-                "{} changed keys have no row in the target {}",
-                found.missing,
-                table.ident()
-            );
+            tracing::warn!("{} changed keys have no row in the target {}", found.missing, table.ident());
         }
-        deleted = found
-            .positions
-            .values()
-            .map(crate::dv::DeletionVector::len)
-            .sum();
+        deleted = found.positions.values().map(crate::dv::DeletionVector::len).sum();
         if plan.mode == WriteMode::CopyOnWrite {
             producer = Producer::Overwrite;
             (own, removed) = rewrite(table, &found).await?;
         } else {
-            let target = Target {
-                table: table.clone(),
-                branch: MAIN_BRANCH.into(),
-                alias: table.ident().name().to_string(),
-            };
+            let target =
+                Target { table: table.clone(), branch: MAIN_BRANCH.into(), alias: table.ident().name().to_string() };
             let deletes = write_deletes(&target, &found.planned, found.positions).await?;
             (own, removed) = (deletes.added, deletes.removed);
         }
@@ -261,17 +220,7 @@ async fn change(
         // nothing to change, but the position moves on
         producer = Producer::FastAppend;
     }
-    Ok((
-        Change {
-            added,
-            removed,
-            validation,
-            summary,
-            ..Change::new(producer)
-        },
-        own,
-        deleted,
-    ))
+    Ok((Change { added, removed, validation, summary, ..Change::new(producer) }, own, deleted))
 }
 
 /// Copy-on-write: rewrites the files that hold a found row without it; rows keep their lineage (LINEAGE-42).
@@ -294,12 +243,7 @@ async fn rewrite(table: &Table, found: &Found) -> Result<(Vec<DataFile>, Vec<Dat
         .tasks
         .iter()
         .filter_map(|t| {
-            let hits = found
-                .positions
-                .iter()
-                .find(|(p, _)| normalize(p) == normalize(&t.entry.file.path))?
-                .1
-                .clone();
+            let hits = found.positions.iter().find(|(p, _)| normalize(p) == normalize(&t.entry.file.path))?.1.clone();
             Some((t.clone(), hits))
         })
         .collect();
@@ -311,10 +255,7 @@ async fn rewrite(table: &Table, found: &Found) -> Result<(Vec<DataFile>, Vec<Dat
             async move {
                 let diff = FileDiff {
                     before: None,
-                    after: Some(Side {
-                        entry: task.entry.clone(),
-                        deletes: task.deletes.clone(),
-                    }),
+                    after: Some(Side { entry: task.entry.clone(), deletes: task.deletes.clone() }),
                     equality: Vec::new(),
                 };
                 let prepared = Arc::new(reader.prepare(&diff, &loader).await?);
@@ -334,14 +275,8 @@ async fn rewrite(table: &Table, found: &Found) -> Result<(Vec<DataFile>, Vec<Dat
         .try_flatten()
         .map_err(datafusion::error::DataFusionError::from);
     let stream: SendableRecordBatchStream = Box::pin(RecordBatchStreamAdapter::new(output, stream));
-    let options = WriteOptions {
-        lineage,
-        ..Default::default()
-    };
-    Ok((
-        write_data_files(table, vec![stream], &options).await?,
-        replaced,
-    ))
+    let options = WriteOptions { lineage, ..Default::default() };
+    Ok((write_data_files(table, vec![stream], &options).await?, replaced))
 }
 
 /// Equality deletes of the changed keys. They are global, so the target must not be partitioned (SCAN-4).
@@ -357,19 +292,8 @@ async fn equality_deletes(table: &Table, plan: &Plan, state: &State) -> Result<V
         .at(table.ident()));
     }
     let schema = table.metadata().current_schema();
-    let ids: Vec<i32> = plan
-        .keys
-        .iter()
-        .filter_map(|k| schema.field_id_by_name(k))
-        .collect();
-    write_equality_deletes(
-        table,
-        spec.spec_id(),
-        Arc::new(Struct::empty()),
-        &ids,
-        state.gone.clone(),
-    )
-    .await
+    let ids: Vec<i32> = plan.keys.iter().filter_map(|k| schema.field_id_by_name(k)).collect();
+    write_equality_deletes(table, spec.spec_id(), Arc::new(Struct::empty()), &ids, state.gone.clone()).await
 }
 
 async fn discard(table: &Table, files: &[DataFile]) {
@@ -403,12 +327,7 @@ struct Router {
 impl Router {
     fn new(input: SendableRecordBatchStream, plan: Plan, state: Arc<Mutex<State>>) -> Result<Self> {
         let change_type = input.schema().index_of("_change_type")?;
-        Ok(Self {
-            input,
-            plan,
-            state,
-            change_type,
-        })
+        Ok(Self { input, plan, state, change_type })
     }
 
     fn route(&self, batch: &RecordBatch) -> Result<RecordBatch> {
@@ -417,10 +336,7 @@ impl Router {
             .as_string_opt::<i32>()
             .ok_or_else(|| Error::internal("_change_type is no string"))?;
         let of = |wanted: &[&str]| -> BooleanArray {
-            types
-                .iter()
-                .map(|t| Some(t.is_some_and(|t| wanted.contains(&t))))
-                .collect()
+            types.iter().map(|t| Some(t.is_some_and(|t| wanted.contains(&t)))).collect()
         };
         let write = of(&["INSERT", "UPDATE_AFTER"]);
         let gone = if self.plan.upsert {
@@ -435,21 +351,12 @@ impl Router {
             .at("target.mode"));
         }
         let rows = self.rows(batch)?;
-        let mut state = self
-            .state
-            .lock()
-            .map_err(|_| Error::internal("the change stream panicked"))?;
+        let mut state = self.state.lock().map_err(|_| Error::internal("the change stream panicked"))?;
         if gone.true_count() > 0 {
             let removed = filter_record_batch(&rows, &gone)?;
-            if self.plan.mode == WriteMode::MergeOnRead
-                && self.plan.deletes == DeleteFormat::Equality
-            {
-                let keys: Vec<usize> = self
-                    .plan
-                    .keys
-                    .iter()
-                    .map(|k| Ok(removed.schema_ref().index_of(k)?))
-                    .collect::<Result<_>>()?;
+            if self.plan.mode == WriteMode::MergeOnRead && self.plan.deletes == DeleteFormat::Equality {
+                let keys: Vec<usize> =
+                    self.plan.keys.iter().map(|k| Ok(removed.schema_ref().index_of(k)?)).collect::<Result<_>>()?;
                 state.gone.push(removed.project(&keys)?);
             }
             if let Some(keys) = &mut state.keys {
@@ -469,27 +376,17 @@ impl Router {
                     .column_by_name(only)
                     .and_then(|c| c.as_struct_opt())
                     .ok_or_else(|| Error::internal("`only` names no struct"))?;
-                let c = s
-                    .column_by_name(name)
-                    .ok_or_else(|| Error::internal(format!("no field {name}")))?;
+                let c = s.column_by_name(name).ok_or_else(|| Error::internal(format!("no field {name}")))?;
                 // a null struct is a row of nulls
                 return match s.nulls() {
                     None => Ok(c.clone()),
                     Some(_) => Ok(arrow::compute::nullif(c, &arrow::compute::is_null(s)?)?),
                 };
             }
-            batch
-                .column_by_name(name)
-                .cloned()
-                .ok_or_else(|| Error::internal(format!("no column {name}")))
+            batch.column_by_name(name).cloned().ok_or_else(|| Error::internal(format!("no column {name}")))
         };
-        let columns = self
-            .plan
-            .columns
-            .fields()
-            .iter()
-            .map(|f| prune(&find(f.name())?, f))
-            .collect::<Result<Vec<_>>>()?;
+        let columns =
+            self.plan.columns.fields().iter().map(|f| prune(&find(f.name())?, f)).collect::<Result<Vec<_>>>()?;
         Ok(RecordBatch::try_new(self.plan.columns.clone(), columns)?)
     }
 }
@@ -518,19 +415,13 @@ impl RecordBatchStream for Router {
 }
 
 /// Upsert: of several rows with one key in a batch the last counts (case H5). The rows of the batch are held in memory.
-async fn last_of_each_key(
-    mut router: Router,
-    state: &Arc<Mutex<State>>,
-) -> Result<SendableRecordBatchStream> {
+async fn last_of_each_key(mut router: Router, state: &Arc<Mutex<State>>) -> Result<SendableRecordBatchStream> {
     let schema = router.plan.columns.clone();
     let mut batches = Vec::new();
-    let mut last: std::collections::HashMap<Box<[u8]>, (usize, usize)> =
-        std::collections::HashMap::new();
+    let mut last: std::collections::HashMap<Box<[u8]>, (usize, usize)> = std::collections::HashMap::new();
     while let Some(batch) = router.next().await {
         let batch = batch?;
-        let state = state
-            .lock()
-            .map_err(|_| Error::internal("the change stream panicked"))?;
+        let state = state.lock().map_err(|_| Error::internal("the change stream panicked"))?;
         let Some(keys) = &state.keys else {
             return Err(Error::invalid("`upsert` needs equality columns"));
         };
@@ -543,17 +434,7 @@ async fn last_of_each_key(
     let mut at: Vec<(usize, usize)> = last.into_values().collect();
     at.sort_unstable();
     let refs: Vec<&RecordBatch> = batches.iter().collect();
-    let out = if refs.is_empty() {
-        Vec::new()
-    } else {
-        vec![interleave_record_batch(&refs, &at)?]
-    };
-    state
-        .lock()
-        .map_err(|_| Error::internal("the change stream panicked"))?
-        .inserted = at.len() as u64;
-    Ok(Box::pin(RecordBatchStreamAdapter::new(
-        schema,
-        futures::stream::iter(out.into_iter().map(Ok)),
-    )))
+    let out = if refs.is_empty() { Vec::new() } else { vec![interleave_record_batch(&refs, &at)?] };
+    state.lock().map_err(|_| Error::internal("the change stream panicked"))?.inserted = at.len() as u64;
+    Ok(Box::pin(RecordBatchStreamAdapter::new(schema, futures::stream::iter(out.into_iter().map(Ok)))))
 }

@@ -26,15 +26,7 @@ pub async fn evolve(
             None => drops.push(o.name.clone()),
         }
     }
-    let has = |name: &str| {
-        target
-            .metadata()
-            .current_schema()
-            .as_struct()
-            .fields()
-            .iter()
-            .any(|f| f.name == name)
-    };
+    let has = |name: &str| target.metadata().current_schema().as_struct().fields().iter().any(|f| f.name == name);
     renames.retain(|(from, _)| has(from));
     drops.retain(|d| has(d));
     let difference = Difference::of(fields, ext, target);
@@ -68,11 +60,7 @@ fn merged(
     let mut out: Vec<NestedFieldRef> = Vec::new();
     for f in schema.as_struct().fields() {
         if drops.contains(&f.name) {
-            let in_spec = m
-                .default_partition_spec()
-                .fields()
-                .iter()
-                .any(|p| p.source_id == f.id);
+            let in_spec = m.default_partition_spec().fields().iter().any(|p| p.source_id == f.id);
             if in_spec || schema.identifier_field_ids().any(|id| id == f.id) {
                 return Err(Error::invalid(format!(
                     "the source dropped column {}, which the target's partitioning or identifier fields use",
@@ -110,10 +98,7 @@ fn merged(
         new.write_default = s.write_default.clone();
         out.push(new.into());
     }
-    Ok(Schema::builder()
-        .with_fields(out)
-        .with_identifier_field_ids(schema.identifier_field_ids())
-        .build()?)
+    Ok(Schema::builder().with_fields(out).with_identifier_field_ids(schema.identifier_field_ids()).build()?)
 }
 
 /// Fresh ids for a type that is new in the target.
@@ -128,25 +113,18 @@ fn renumber(t: &Type, next: &mut i32) -> Type {
     };
     match t {
         Type::Primitive(_) => t.clone(),
-        Type::Struct(s) => Type::Struct(StructType::new(
-            s.fields().iter().map(|f| field(f, next)).collect(),
-        )),
-        Type::List(l) => Type::List(ListType {
-            element_field: field(&l.element_field, next),
-        }),
-        Type::Map(m) => Type::Map(MapType {
-            key_field: field(&m.key_field, next),
-            value_field: field(&m.value_field, next),
-        }),
+        Type::Struct(s) => Type::Struct(StructType::new(s.fields().iter().map(|f| field(f, next)).collect())),
+        Type::List(l) => Type::List(ListType { element_field: field(&l.element_field, next) }),
+        Type::Map(m) => {
+            Type::Map(MapType { key_field: field(&m.key_field, next), value_field: field(&m.value_field, next) })
+        }
     }
 }
 
 /// The target's type after a widening of the source's (EVO-*).
 fn widen(target: &NestedField, source: &NestedField) -> Result<Type> {
     use PrimitiveType as P;
-    let (Type::Primitive(t), Type::Primitive(s)) =
-        (target.field_type.as_ref(), source.field_type.as_ref())
-    else {
+    let (Type::Primitive(t), Type::Primitive(s)) = (target.field_type.as_ref(), source.field_type.as_ref()) else {
         return Ok(target.field_type.as_ref().clone());
     };
     match (t, s) {

@@ -59,10 +59,7 @@ impl Keys {
                     .iter()
                     .find(|f| f.name == *c)
                     .cloned()
-                    .ok_or_else(|| {
-                        crate::cdc::columns::unknown(c, metadata.current_schema())
-                            .at(target.ident())
-                    })
+                    .ok_or_else(|| crate::cdc::columns::unknown(c, metadata.current_schema()).at(target.ident()))
             })
             .collect::<Result<Vec<_>>>()?;
         let schema = Arc::new(Schema::builder().with_fields(fields).build()?);
@@ -70,22 +67,12 @@ impl Keys {
         let encoder = Encoder::new(arrow.fields().iter().map(|f| f.data_type()))?;
         let firsts = match arrow.fields().first().map(|f| f.data_type().clone()) {
             Some(
-                DataType::Int32
-                | DataType::Int64
-                | DataType::Date32
-                | DataType::Timestamp(TimeUnit::Microsecond, _),
+                DataType::Int32 | DataType::Int64 | DataType::Date32 | DataType::Timestamp(TimeUnit::Microsecond, _),
             ) => Some(Firsts::Int(Vec::new())),
             Some(DataType::Utf8) => Some(Firsts::Bytes(Vec::new())),
             _ => None,
         };
-        Ok(Self {
-            schema,
-            arrow,
-            encoder,
-            counts: HashMap::new(),
-            firsts,
-            upsert,
-        })
+        Ok(Self { schema, arrow, encoder, counts: HashMap::new(), firsts, upsert })
     }
 
     /// Whether there is none.
@@ -99,10 +86,7 @@ impl Keys {
             .iter()
             .map(|f| {
                 let c = rows.column_by_name(f.name()).ok_or_else(|| {
-                    Error::invalid(format!(
-                        "equality column {} is not among the rows' columns",
-                        f.name()
-                    ))
+                    Error::invalid(format!("equality column {} is not among the rows' columns", f.name()))
                 })?;
                 Ok(cast(c, f.data_type())?)
             })
@@ -120,11 +104,7 @@ impl Keys {
         let encoded = self.encoder.encode(&columns)?;
         for row in encoded.iter() {
             let n = self.counts.entry(row.as_ref().into()).or_insert(0);
-            *n = if self.upsert {
-                u32::MAX
-            } else {
-                n.saturating_add(1)
-            };
+            *n = if self.upsert { u32::MAX } else { n.saturating_add(1) };
         }
         let first = &columns[0];
         if first.null_count() > 0 {
@@ -156,13 +136,12 @@ impl Keys {
                 let (Some(low), Some(high)) = (number(low), number(high)) else {
                     return true;
                 };
-                v.get(v.partition_point(|k| *k < low))
-                    .is_some_and(|k| *k <= high)
+                v.get(v.partition_point(|k| *k < low)).is_some_and(|k| *k <= high)
             }
             // an upper bound may be cut off: what starts with it is inside too
-            Some(Firsts::Bytes(v)) => v
-                .get(v.partition_point(|k| &**k < low))
-                .is_some_and(|k| &**k <= high || k.starts_with(high)),
+            Some(Firsts::Bytes(v)) => {
+                v.get(v.partition_point(|k| &**k < low)).is_some_and(|k| &**k <= high || k.starts_with(high))
+            }
             None => true,
         }
     }
@@ -206,12 +185,7 @@ pub struct Found {
 pub async fn find(target: &Table, keys: Arc<Keys>) -> Result<Found> {
     let snapshot = target.metadata().current_snapshot_id();
     let metadata = target.metadata().clone();
-    let planned = plan(
-        target,
-        snapshot,
-        &FilePruner::new(Pred::True, &metadata.inner),
-    )
-    .await?;
+    let planned = plan(target, snapshot, &FilePruner::new(Pred::True, &metadata.inner)).await?;
     let first = keys.first_id();
     let tasks: Vec<FileDiff> = planned
         .tasks
@@ -220,18 +194,14 @@ pub async fn find(target: &Table, keys: Arc<Keys>) -> Result<Found> {
             let Some(m) = &t.entry.file.metrics else {
                 return true;
             };
-            let Some(iceberg::spec::Type::Primitive(ty)) = keys
-                .schema
-                .field_by_id(first)
-                .map(|f| f.field_type.as_ref())
+            let Some(iceberg::spec::Type::Primitive(ty)) =
+                keys.schema.field_by_id(first).map(|f| f.field_type.as_ref())
             else {
                 return true;
             };
             match (m.lower_bounds.get(&first), m.upper_bounds.get(&first)) {
                 // bounds that do not decode are not believed
-                (Some(l), Some(h))
-                    if decode_bound(l, ty).is_some() && decode_bound(h, ty).is_some() =>
-                {
+                (Some(l), Some(h)) if decode_bound(l, ty).is_some() && decode_bound(h, ty).is_some() => {
                     keys.within(l, h)
                 }
                 _ => true,
@@ -239,18 +209,11 @@ pub async fn find(target: &Table, keys: Arc<Keys>) -> Result<Found> {
         })
         .map(|t| FileDiff {
             before: None,
-            after: Some(Side {
-                entry: t.entry.clone(),
-                deletes: t.deletes.clone(),
-            }),
+            after: Some(Side { entry: t.entry.clone(), deletes: t.deletes.clone() }),
             equality: Vec::new(),
         })
         .collect();
-    let shared = Arc::new(Search {
-        filter: prefilter(&keys),
-        counts: Mutex::new(keys.counts.clone()),
-        keys,
-    });
+    let shared = Arc::new(Search { filter: prefilter(&keys), counts: Mutex::new(keys.counts.clone()), keys });
     let reader = RowReader::new(
         target.io().clone(),
         metadata.clone(),
@@ -263,39 +226,20 @@ pub async fn find(target: &Table, keys: Arc<Keys>) -> Result<Found> {
     let place = target.ident().to_string();
     let found: Vec<Option<(String, DeletionVector)>> = futures::stream::iter(tasks)
         .map(|diff| {
-            let (reader, loader, shared, place) = (
-                reader.clone(),
-                loader.clone(),
-                shared.clone(),
-                place.clone(),
-            );
+            let (reader, loader, shared, place) = (reader.clone(), loader.clone(), shared.clone(), place.clone());
             async move {
                 // a task a file: decoding runs on all cores
-                tokio::spawn(async move {
-                    search(&reader, &loader, &shared, diff)
-                        .await
-                        .map_err(|e| e.at(place))
-                })
-                .await
-                .map_err(|e| Error::internal(format!("key search: {e}")))?
+                tokio::spawn(async move { search(&reader, &loader, &shared, diff).await.map_err(|e| e.at(place)) })
+                    .await
+                    .map_err(|e| Error::internal(format!("key search: {e}")))?
             }
         })
         .buffer_unordered(FILE_CONCURRENCY)
         .try_collect()
         .await?;
-    let counts = shared
-        .counts
-        .lock()
-        .map_err(|_| Error::internal("a key search panicked"))?;
-    let missing = counts
-        .values()
-        .filter(|n| **n > 0 && **n != u32::MAX)
-        .count();
-    Ok(Found {
-        planned,
-        positions: found.into_iter().flatten().collect(),
-        missing,
-    })
+    let counts = shared.counts.lock().map_err(|_| Error::internal("a key search panicked"))?;
+    let missing = counts.values().filter(|n| **n > 0 && **n != u32::MAX).count();
+    Ok(Found { planned, positions: found.into_iter().flatten().collect(), missing })
 }
 
 struct Search {
@@ -368,10 +312,7 @@ async fn search(
             if shared.filter[(h >> 6) & (words - 1)] & (1 << (h & 63)) == 0 {
                 continue;
             }
-            let mut counts = shared
-                .counts
-                .lock()
-                .map_err(|_| Error::internal("a key search panicked"))?;
+            let mut counts = shared.counts.lock().map_err(|_| Error::internal("a key search panicked"))?;
             match counts.get_mut(row.as_ref()) {
                 None => {}
                 Some(0) => {

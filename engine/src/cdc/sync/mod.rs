@@ -23,8 +23,7 @@ pub(super) use target::{key_columns, load_or_create};
 use super::changelog::{ChangelogScan, MetaColumns};
 use super::columns;
 use super::config::{
-    CdcReadConfig, Columns, PipelineConfig, RangeStart, SchemaEvolution, Strategy, SyncConfig,
-    WriteConfig,
+    CdcReadConfig, Columns, PipelineConfig, RangeStart, SchemaEvolution, Strategy, SyncConfig, WriteConfig,
 };
 use super::connect::{connect, table_ident};
 use super::range::{self, Base, End, Start, Step};
@@ -106,24 +105,13 @@ impl Sync {
         let Some(target) = &config.target else {
             return Err(Error::invalid("key `target` is required for a sync"));
         };
-        let (source, target) = (
-            connect(&config.source.read.catalog).await?,
-            connect(&target.catalog).await?,
-        );
+        let (source, target) = (connect(&config.source.read.catalog).await?, connect(&target.catalog).await?);
         Self::with_catalogs(config, source, target)
     }
 
     /// A sync over catalogs that are open.
-    pub fn with_catalogs(
-        config: PipelineConfig,
-        source: Arc<dyn Catalog>,
-        target: Arc<dyn Catalog>,
-    ) -> Result<Self> {
-        let PipelineConfig {
-            source: read,
-            target: write,
-            sync,
-        } = config;
+    pub fn with_catalogs(config: PipelineConfig, source: Arc<dyn Catalog>, target: Arc<dyn Catalog>) -> Result<Self> {
+        let PipelineConfig { source: read, target: write, sync } = config;
         let write = write.ok_or_else(|| Error::invalid("key `target` is required for a sync"))?;
         if write.table.fixed().is_none() {
             return Err(Error::unsupported(format!(
@@ -133,9 +121,7 @@ impl Sync {
             .at("target.table"));
         }
         if let Some(c) = &write.change_type_column
-            && !["_change_type", "change_type"]
-                .iter()
-                .any(|n| c.eq_ignore_ascii_case(n))
+            && !["_change_type", "change_type"].iter().any(|n| c.eq_ignore_ascii_case(n))
         {
             return Err(Error::unsupported(format!(
                 "`change_type_column` is {c:?}; the change type of a sync is that of the source's changelog, CHANGE_TYPE"
@@ -148,29 +134,15 @@ impl Sync {
             )
             .at("source"));
         }
-        Ok(Self {
-            source_catalog: source,
-            target_catalog: target,
-            source: read,
-            target: write,
-            sync,
-        })
+        Ok(Self { source_catalog: source, target_catalog: target, source: read, target: write, sync })
     }
 
     /// Runs until the source's head (batch) or until it is stopped (stream).
     pub async fn run(&self, mut stop: Stop, mut tell: impl FnMut(&Event)) -> Result<Report> {
         let source_ident = table_ident(&self.source.read.table)?;
         let target_ident = table_ident(&self.target.table.text)?;
-        let mut source = self
-            .source_catalog
-            .clone()
-            .load_table(&source_ident)
-            .await?;
-        let sync_id = self
-            .sync
-            .id
-            .clone()
-            .unwrap_or_else(|| format!("table {}", source.metadata().uuid()));
+        let mut source = self.source_catalog.clone().load_table(&source_ident).await?;
+        let sync_id = self.sync.id.clone().unwrap_or_else(|| format!("table {}", source.metadata().uuid()));
         let mut report = Report::default();
         let mut target = self.load_target(&source, &target_ident).await?;
         let mut started_empty = false;
@@ -214,17 +186,7 @@ impl Sync {
                 if *stop.borrow() {
                     return Ok(report);
                 }
-                match self
-                    .apply_batch(
-                        &source,
-                        &target,
-                        batch,
-                        from.clone(),
-                        &sync_id,
-                        position.as_ref(),
-                    )
-                    .await?
-                {
+                match self.apply_batch(&source, &target, batch, from.clone(), &sync_id, position.as_ref()).await? {
                     apply::Outcome::Done(done) => {
                         let last = batch[batch.len() - 1].snapshot.snapshot_id();
                         let counted = batch.iter().filter(|s| changes(s)).count();
@@ -295,11 +257,7 @@ impl Sync {
     }
 
     fn is_over(&self, source: &Table, report: &Report, last: i64) -> Result<bool> {
-        if self
-            .sync
-            .stop_after_snapshots
-            .is_some_and(|n| report.snapshots >= n)
-        {
+        if self.sync.stop_after_snapshots.is_some_and(|n| report.snapshots >= n) {
             return Ok(true);
         }
         match &self.sync.stop_at_snapshot {
@@ -316,9 +274,7 @@ impl Sync {
         let (mut n, mut counted) = (0, 0);
         for s in steps {
             let counts = usize::from(changes(s));
-            if counted > 0
-                && (counted + counts > self.sync.snapshots_per_commit
-                    || schema(s) != schema(&steps[n - 1]))
+            if counted > 0 && (counted + counts > self.sync.snapshots_per_commit || schema(s) != schema(&steps[n - 1]))
             {
                 break;
             }
@@ -330,66 +286,31 @@ impl Sync {
 
     /// Fields of the rows that are written, given the source's schema.
     fn fields(&self, schema: &Schema) -> Result<(Vec<NestedFieldRef>, SchemaRef)> {
-        let read =
-            columns::project(schema, &self.source.read.columns).map_err(|e| e.at("source"))?;
-        let read = Arc::new(
-            Schema::builder()
-                .with_schema_id(schema.schema_id())
-                .with_fields(read)
-                .build()?,
-        );
+        let read = columns::project(schema, &self.source.read.columns).map_err(|e| e.at("source"))?;
+        let read = Arc::new(Schema::builder().with_schema_id(schema.schema_id()).with_fields(read).build()?);
         let written = columns::project(&read, &self.target.columns).map_err(|e| e.at("target"))?;
         Ok((written, read))
     }
 
     async fn load_target(&self, source: &Table, ident: &TableIdent) -> Result<Table> {
         let (fields, _) = self.fields(source.metadata().current_schema())?;
-        target::load_or_create(
-            &self.target_catalog,
-            ident,
-            &self.target,
-            &fields,
-            &source.metadata().ext,
-        )
-        .await
+        target::load_or_create(&self.target_catalog, ident, &self.target, &fields, &source.metadata().ext).await
     }
 
     /// Records the source's head as the position, so that a restart does not forget where `latest` was. `None` = no snapshot.
-    async fn record_head(
-        &self,
-        source: &Table,
-        target: &Table,
-        sync_id: &str,
-    ) -> Result<Option<Table>> {
+    async fn record_head(&self, source: &Table, target: &Table, sync_id: &str) -> Result<Option<Table>> {
         use crate::commit::{Change, Producer, commit};
-        let branch = self
-            .source
-            .branch
-            .as_deref()
-            .unwrap_or(iceberg::spec::MAIN_BRANCH);
+        let branch = self.source.branch.as_deref().unwrap_or(iceberg::spec::MAIN_BRANCH);
         let Some(head) = source.snapshot_of_ref(branch) else {
             return Ok(None);
         };
-        let change = Change {
-            summary: self.summary(sync_id, source, head),
-            ..Change::new(Producer::FastAppend)
-        };
+        let change = Change { summary: self.summary(sync_id, source, head), ..Change::new(Producer::FastAppend) };
         Ok(Some(commit(target, change).await?.table))
     }
 
-    fn summary(
-        &self,
-        sync_id: &str,
-        source: &Table,
-        last: &iceberg::spec::Snapshot,
-    ) -> Vec<(String, String)> {
+    fn summary(&self, sync_id: &str, source: &Table, last: &iceberg::spec::Snapshot) -> Vec<(String, String)> {
         let mut out = position::summary(sync_id, source, last);
-        out.extend(
-            self.target
-                .snapshot_properties
-                .iter()
-                .map(|(k, v)| (k.clone(), v.clone())),
-        );
+        out.extend(self.target.snapshot_properties.iter().map(|(k, v)| (k.clone(), v.clone())));
         out
     }
 
@@ -409,15 +330,9 @@ impl Sync {
         let difference = target::Difference::of(&fields, ext, target);
         let mut table = target.clone();
         if self.sync.schema_evolution != SchemaEvolution::Off {
-            let old = position
-                .and_then(|p| p.schema_id)
-                .and_then(|id| source.metadata().schema_by_id(id))
-                .cloned();
+            let old = position.and_then(|p| p.schema_id).and_then(|id| source.metadata().schema_by_id(id)).cloned();
             let full = self.sync.schema_evolution == SchemaEvolution::Full;
-            let old = old
-                .filter(|_| full)
-                .map(|s| self.fields(&s).map(|f| f.0))
-                .transpose()?;
+            let old = old.filter(|_| full).map(|s| self.fields(&s).map(|f| f.0)).transpose()?;
             table = evolve::evolve(&table, &fields, ext, old.as_deref()).await?;
         } else if !difference.is_empty() {
             return Err(difference.refuse(target, ext));
@@ -451,20 +366,11 @@ impl Sync {
             .net_changes(batch.len() > 1)
             .memory(self.sync.memory_mb << 20);
         // inside `only` the key is no top-level column of the source: rows are matched by value alone
-        if !keys.is_empty()
-            && only.is_none()
-            && keys.iter().all(|k| read.field_by_name(k).is_some())
-        {
+        if !keys.is_empty() && only.is_none() && keys.iter().all(|k| read.field_by_name(k).is_some()) {
             scan = scan.identifier_columns(keys);
         }
         let scan = scan.build().await?;
-        apply::apply(
-            &table,
-            &plan,
-            scan.stream(),
-            self.summary(sync_id, source, last),
-        )
-        .await
+        apply::apply(&table, &plan, scan.stream(), self.summary(sync_id, source, last)).await
     }
 }
 
@@ -475,16 +381,9 @@ fn changes(s: &Step) -> bool {
 
 fn lag(rest: &[Step]) -> Lag {
     let waiting: Vec<_> = rest.iter().filter(|s| changes(s)).collect();
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |d| d.as_secs());
-    let oldest = waiting
-        .first()
-        .map(|s| u64::try_from(s.snapshot.timestamp_ms()).unwrap_or(0) / 1000);
-    Lag {
-        snapshots: waiting.len(),
-        seconds: oldest.map_or(0, |o| now.saturating_sub(o)),
-    }
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+    let oldest = waiting.first().map(|s| u64::try_from(s.snapshot.timestamp_ms()).unwrap_or(0) / 1000);
+    Lag { snapshots: waiting.len(), seconds: oldest.map_or(0, |o| now.saturating_sub(o)) }
 }
 
 /// Waits; true when the run is to end.
@@ -507,8 +406,5 @@ async fn wait(stop: &mut Stop, time: Duration) -> bool {
 
 /// Whether an error is worth another run later, as a service would do.
 pub fn is_transient(e: &Error) -> bool {
-    matches!(
-        e.kind(),
-        ErrorKind::Io | ErrorKind::CommitFailed | ErrorKind::CommitUnknown
-    )
+    matches!(e.kind(), ErrorKind::Io | ErrorKind::CommitFailed | ErrorKind::CommitUnknown)
 }

@@ -27,11 +27,7 @@ pub struct Position {
 }
 
 /// Summary keys that record a position.
-pub fn summary(
-    sync_id: &str,
-    source: &Table,
-    snapshot: &iceberg::spec::Snapshot,
-) -> Vec<(String, String)> {
+pub fn summary(sync_id: &str, source: &Table, snapshot: &iceberg::spec::Snapshot) -> Vec<(String, String)> {
     let mut out = vec![
         (SYNC_ID.to_string(), sync_id.to_string()),
         (UUID.to_string(), source.metadata().uuid().to_string()),
@@ -56,11 +52,8 @@ pub fn find(target: &Table, sync_id: &str) -> Result<Option<Position>> {
         if p.get(SYNC_ID).is_some_and(|id| id == sync_id) {
             let number = |key: &str| -> Result<i64> {
                 p.get(key).and_then(|v| v.parse().ok()).ok_or_else(|| {
-                    Error::malformed(format!(
-                        "summary of snapshot {} has no usable {key}",
-                        s.snapshot_id()
-                    ))
-                    .at(target.ident())
+                    Error::malformed(format!("summary of snapshot {} has no usable {key}", s.snapshot_id()))
+                        .at(target.ident())
                 })
             };
             return Ok(Some(Position {

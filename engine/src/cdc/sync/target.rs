@@ -3,9 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use iceberg::spec::{
-    FormatVersion, NestedFieldRef, Schema, SortField, SortOrder, Type, UnboundPartitionSpec,
-};
+use iceberg::spec::{FormatVersion, NestedFieldRef, Schema, SortField, SortOrder, Type, UnboundPartitionSpec};
 use iceberg::{NamespaceIdent, TableIdent};
 
 use crate::catalog::{Catalog, NewTable};
@@ -58,12 +56,7 @@ async fn create_namespace(catalog: &Arc<dyn Catalog>, ns: &NamespaceIdent) -> Re
 }
 
 /// The table that a configuration describes.
-fn describe(
-    ident: &TableIdent,
-    config: &WriteConfig,
-    fields: &[NestedFieldRef],
-    ext: &ExtTypes,
-) -> Result<NewTable> {
+fn describe(ident: &TableIdent, config: &WriteConfig, fields: &[NestedFieldRef], ext: &ExtTypes) -> Result<NewTable> {
     let plain = Schema::builder().with_fields(fields.to_vec()).build()?;
     let mut ids = Vec::new();
     for name in config.equality_columns.iter().flatten() {
@@ -80,28 +73,19 @@ fn describe(
             && matches!(f.field_type.as_ref(), Type::Primitive(p) if !matches!(p, Float | Double))
     };
     let schema = if !ids.is_empty() && ids.iter().all(allowed) {
-        Schema::builder()
-            .with_fields(fields.to_vec())
-            .with_identifier_field_ids(ids.iter().map(|f| f.id))
-            .build()?
+        Schema::builder().with_fields(fields.to_vec()).with_identifier_field_ids(ids.iter().map(|f| f.id)).build()?
     } else {
         plain
     };
     let source = |t: &PartitionTerm, key: &str| -> Result<i32> {
-        schema
-            .field_id_by_name(&t.column)
-            .ok_or_else(|| columns::unknown(&t.column, &schema).at(key.to_string()))
+        schema.field_id_by_name(&t.column).ok_or_else(|| columns::unknown(&t.column, &schema).at(key.to_string()))
     };
     let partition_spec = if config.partition_fields.is_empty() {
         None
     } else {
         let mut spec = UnboundPartitionSpec::builder();
         for t in &config.partition_fields {
-            spec = spec.add_partition_field(
-                source(t, "partition_fields")?,
-                t.field_name(),
-                t.transform,
-            )?;
+            spec = spec.add_partition_field(source(t, "partition_fields")?, t.field_name(), t.transform)?;
         }
         Some(spec.build())
     };
@@ -122,16 +106,14 @@ fn describe(
         }
         Some(order.build(&schema)?)
     };
-    let mut properties: HashMap<String, String> =
-        config.table_properties.clone().into_iter().collect();
+    let mut properties: HashMap<String, String> = config.table_properties.clone().into_iter().collect();
     let format_version = match properties.remove("format-version").as_deref() {
         None | Some("3") => FormatVersion::V3,
         Some("2") => FormatVersion::V2,
         Some(other) => {
-            return Err(Error::invalid(format!(
-                "`table_properties.format-version` is {other:?}; allowed: 2, 3"
-            ))
-            .at("target"));
+            return Err(
+                Error::invalid(format!("`table_properties.format-version` is {other:?}; allowed: 2, 3")).at("target")
+            );
         }
     };
     let mode = match config.mode {
@@ -141,9 +123,7 @@ fn describe(
     };
     for command in ["delete", "update", "merge"] {
         if let Some(mode) = mode {
-            properties
-                .entry(format!("write.{command}.mode"))
-                .or_insert_with(|| mode.into());
+            properties.entry(format!("write.{command}.mode")).or_insert_with(|| mode.into());
         }
     }
     Ok(NewTable {
@@ -167,17 +147,12 @@ pub fn key_columns(target: &Table, config: &WriteConfig) -> Result<Vec<String>> 
         return Ok(names.clone());
     }
     let schema = target.metadata().current_schema();
-    let mut names: Vec<String> = schema
-        .identifier_field_ids()
-        .filter_map(|id| schema.name_by_field_id(id))
-        .map(str::to_string)
-        .collect();
+    let mut names: Vec<String> =
+        schema.identifier_field_ids().filter_map(|id| schema.name_by_field_id(id)).map(str::to_string).collect();
     names.sort();
     if names.is_empty() {
-        return Err(Error::invalid(
-            "key `equality_columns` is required: the target's schema has no identifier fields",
-        )
-        .at(target.ident()));
+        return Err(Error::invalid("key `equality_columns` is required: the target's schema has no identifier fields")
+            .at(target.ident()));
     }
     Ok(names)
 }
@@ -197,13 +172,7 @@ impl Difference {
         let m = target.metadata();
         let mut out = Self::default();
         for f in fields {
-            match m
-                .current_schema()
-                .as_struct()
-                .fields()
-                .iter()
-                .find(|t| t.name == f.name)
-            {
+            match m.current_schema().as_struct().fields().iter().find(|t| t.name == f.name) {
                 None => out.missing.push(f.clone()),
                 Some(t) => {
                     let (a, b) = (type_name(f, ext), type_name(t, &m.ext));
@@ -228,21 +197,11 @@ impl Difference {
         for f in &self.missing {
             let t = type_name(f, ext);
             parts.push(format!("column {} {t} is missing", f.name));
-            commands.push(format!(
-                "ALTER TABLE {} ADD COLUMN {} {}",
-                target.ident(),
-                f.name,
-                sql_type(&t)
-            ));
+            commands.push(format!("ALTER TABLE {} ADD COLUMN {} {}", target.ident(), f.name, sql_type(&t)));
         }
         for (f, from, to) in &self.other_type {
             parts.push(format!("column {} is {to}, the source has {from}", f.name));
-            commands.push(format!(
-                "ALTER TABLE {} ALTER COLUMN {} TYPE {}",
-                target.ident(),
-                f.name,
-                sql_type(from)
-            ));
+            commands.push(format!("ALTER TABLE {} ALTER COLUMN {} TYPE {}", target.ident(), f.name, sql_type(from)));
         }
         Error::invalid(format!(
             "the target's schema does not fit the source's: {}. Run: {}; or set `sync.schema_evolution: add`",

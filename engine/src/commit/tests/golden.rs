@@ -19,9 +19,7 @@ fn expect_manifests(table: &crate::Table, want: [&str; 3]) {
 #[tokio::test]
 async fn partitioned_merge_on_read() {
     let (_, mut t) = table(FormatVersion::V3, true, &[]).await;
-    let files: Vec<_> = (0..12)
-        .map(|i| within(data(&format!("f{i}"), 10, 1000 + i), 0, Some(i as i32)))
-        .collect();
+    let files: Vec<_> = (0..12).map(|i| within(data(&format!("f{i}"), 10, 1000 + i), 0, Some(i as i32))).collect();
     t = go(&t, Producer::MergeAppend, files.clone(), vec![]).await;
     expect(
         &t,
@@ -58,15 +56,7 @@ async fn partitioned_merge_on_read() {
 
     // step 3: five DVs in one Puffin file, one of them replaces the first
     let ds: Vec<_> = (0..5)
-        .map(|i| {
-            dv(
-                &files[i],
-                "p2",
-                4 + 50 * i as i64,
-                if i == 0 { 2 } else { 1 },
-                if i == 0 { 44 } else { 42 },
-            )
-        })
+        .map(|i| dv(&files[i], "p2", 4 + 50 * i as i64, if i == 0 { 2 } else { 1 }, if i == 0 { 44 } else { 42 }))
         .collect();
     t = go(&t, Producer::RowDelta, ds.clone(), vec![d0]).await;
     expect(
@@ -89,16 +79,8 @@ async fn partitioned_merge_on_read() {
     expect_manifests(&t, ["2", "1", "1"]);
 
     // step 4: four whole files go by a filter, two of them have DVs
-    let gone = [
-        files[3].clone(),
-        files[4].clone(),
-        files[10].clone(),
-        files[11].clone(),
-    ];
-    let c = Change {
-        declared_removal: true,
-        ..change(Producer::DeleteFiles, vec![], gone.to_vec())
-    };
+    let gone = [files[3].clone(), files[4].clone(), files[10].clone(), files[11].clone()];
+    let c = Change { declared_removal: true, ..change(Producer::DeleteFiles, vec![], gone.to_vec()) };
     t = done(commit(&t, c).await).table;
     expect(
         &t,
@@ -122,22 +104,12 @@ async fn partitioned_merge_on_read() {
     let moved = within(data("m1", 1, 1465), 0, Some(20));
     let d6 = dv(&files[6], "p3", 4, 1, 42);
     t = go(&t, Producer::RowDelta, vec![moved, d6.clone()], vec![]).await;
-    expect(
-        &t,
-        &[
-            ("operation", "overwrite"),
-            ("changed-partition-count", "2"),
-            ("added-files-size", "1507"),
-        ],
-    );
+    expect(&t, &[("operation", "overwrite"), ("changed-partition-count", "2"), ("added-files-size", "1507")]);
     expect_manifests(&t, ["2", "2", "0"]);
     assert_eq!(row_range(&t), Some((200, 1)));
 
     // step 6: MERGE: two data files, two DVs, one replaced
-    let two = [
-        within(data("m2", 1, 1433), 0, Some(21)),
-        within(data("m3", 1, 1433), 0, Some(22)),
-    ];
+    let two = [within(data("m2", 1, 1433), 0, Some(21)), within(data("m3", 1, 1433), 0, Some(22))];
     let d1b = dv(&files[1], "p4", 4, 2, 44);
     let d7 = dv(&files[7], "p4", 60, 1, 42);
     let added = vec![two[0].clone(), two[1].clone(), d1b, d7];
@@ -188,55 +160,26 @@ async fn partitioned_merge_on_read() {
     t = go(
         &t,
         Producer::MergeAppend,
-        vec![
-            within(data("n1", 1, 854), spec, Some(1)),
-            within(data("n2", 1, 854), spec, None),
-        ],
+        vec![within(data("n1", 1, 854), spec, Some(1)), within(data("n2", 1, 854), spec, None)],
         vec![],
     )
     .await;
-    expect(
-        &t,
-        &[
-            ("operation", "append"),
-            ("added-data-files", "2"),
-            ("changed-partition-count", "2"),
-        ],
-    );
+    expect(&t, &[("operation", "append"), ("added-data-files", "2"), ("changed-partition-count", "2")]);
     expect_manifests(&t, ["2", "3", "4"]);
-    assert_eq!(
-        row_range(&t),
-        Some((274, 2 + rows_before as u64)),
-        "existing rows of the merged manifest consume ids"
-    );
+    assert_eq!(row_range(&t), Some((274, 2 + rows_before as u64)), "existing rows of the merged manifest consume ids");
     // and still every old file keeps the ids it had (E3, FRID-3)
     let (ids_after, _) = live(&t).await;
     for e in &ids_before {
-        let after = ids_after
-            .iter()
-            .find(|a| a.file.path == e.file.path)
-            .unwrap();
-        assert_eq!(
-            after.file.first_row_id, e.file.first_row_id,
-            "{}",
-            e.file.path
-        );
+        let after = ids_after.iter().find(|a| a.file.path == e.file.path).unwrap();
+        assert_eq!(after.file.first_row_id, e.file.first_row_id, "{}", e.file.path);
         assert_eq!(after.sequence_number, e.sequence_number);
     }
 
     // step 10: DVs in both specs, one replaces an old one: two new delete manifests and one rewritten
     let n1 = within(data("n1", 1, 854), spec, Some(1));
-    t = go(
-        &t,
-        Producer::RowDelta,
-        vec![dv(&files[0], "p5", 4, 3, 44), dv(&n1, "p5", 60, 1, 42)],
-        vec![ds[0].clone()],
-    )
-    .await;
-    expect(
-        &t,
-        &[("operation", "delete"), ("changed-partition-count", "2")],
-    );
+    t = go(&t, Producer::RowDelta, vec![dv(&files[0], "p5", 4, 3, 44), dv(&n1, "p5", 60, 1, 42)], vec![ds[0].clone()])
+        .await;
+    expect(&t, &[("operation", "delete"), ("changed-partition-count", "2")]);
     expect_manifests(&t, ["3", "4", "1"]);
 }
 
@@ -283,23 +226,9 @@ async fn copy_on_write() {
     let g = data("g", 1, 860);
     t = go(&t, Producer::MergeAppend, vec![g.clone()], vec![]).await;
     expect_manifests(&t, ["1", "1", "0"]);
-    let c = Change {
-        drop: Drop::Everything,
-        ..change(
-            Producer::ReplacePartitions,
-            vec![data("h", 13, 1007)],
-            vec![],
-        )
-    };
+    let c = Change { drop: Drop::Everything, ..change(Producer::ReplacePartitions, vec![data("h", 13, 1007)], vec![]) };
     t = done(commit(&t, c).await).table;
-    expect(
-        &t,
-        &[
-            ("operation", "overwrite"),
-            ("deleted-data-files", "2"),
-            ("deleted-records", "20"),
-        ],
-    );
+    expect(&t, &[("operation", "overwrite"), ("deleted-data-files", "2"), ("deleted-records", "20")]);
     expect_manifests(&t, ["3", "0", "2"]);
     assert_eq!(row_range(&t), Some((99, 13)));
 }
@@ -327,29 +256,14 @@ async fn upgrade_and_fold() {
     );
     expect_manifests(&t, ["1", "2", "0"]);
     let (p2, p3) = (pos("p2", Some(&a), 2, 1571), pos("p3", Some(&b), 1, 1520));
-    t = go(
-        &t,
-        Producer::RowDelta,
-        vec![p2.clone(), p3.clone()],
-        vec![p1],
-    )
-    .await;
+    t = go(&t, Producer::RowDelta, vec![p2.clone(), p3.clone()], vec![p1]).await;
     expect_manifests(&t, ["2", "2", "1"]);
     assert_eq!(row_range(&t), None);
 
-    t = update_metadata(
-        &t,
-        |b| Ok(b.upgrade_format_version(FormatVersion::V3)?),
-        vec![],
-    )
-    .await
-    .unwrap();
+    t = update_metadata(&t, |b| Ok(b.upgrade_format_version(FormatVersion::V3)?), vec![]).await.unwrap();
     assert_eq!(t.metadata().next_row_id(), 0);
     let (before, _) = live(&t).await;
-    assert!(
-        before.iter().all(|e| e.file.first_row_id.is_none()),
-        "null until the next commit (LINEAGE-20)"
-    );
+    assert!(before.iter().all(|e| e.file.first_row_id.is_none()), "null until the next commit (LINEAGE-20)");
 
     let d1 = dv(&a, "q1", 4, 3, 46);
     t = go(&t, Producer::RowDelta, vec![d1.clone()], vec![p2]).await;
@@ -374,11 +288,7 @@ async fn upgrade_and_fold() {
     let mut firsts: Vec<_> = after.iter().map(|e| e.file.first_row_id).collect();
     firsts.sort();
     assert_eq!(firsts, [Some(0), Some(1000)]);
-    assert_eq!(
-        deletes.len(),
-        2,
-        "the DV and the other file's position deletes"
-    );
+    assert_eq!(deletes.len(), 2, "the DV and the other file's position deletes");
 
     let d2 = dv(&b, "q2", 4, 2, 44);
     t = go(&t, Producer::RowDelta, vec![d2.clone()], vec![p3]).await;
@@ -386,18 +296,8 @@ async fn upgrade_and_fold() {
     assert_eq!(row_range(&t), Some((2000, 0)));
 
     // step 10: UPDATE in both files
-    let (d1b, d2b, u) = (
-        dv(&a, "q3", 4, 4, 46),
-        dv(&b, "q3", 60, 3, 44),
-        data("u", 2, 1479),
-    );
-    t = go(
-        &t,
-        Producer::RowDelta,
-        vec![u.clone(), d1b.clone(), d2b.clone()],
-        vec![d1, d2],
-    )
-    .await;
+    let (d1b, d2b, u) = (dv(&a, "q3", 4, 4, 46), dv(&b, "q3", 60, 3, 44), data("u", 2, 1479));
+    t = go(&t, Producer::RowDelta, vec![u.clone(), d1b.clone(), d2b.clone()], vec![d1, d2]).await;
     expect(
         &t,
         &[
@@ -414,13 +314,7 @@ async fn upgrade_and_fold() {
     assert_eq!(row_range(&t), Some((2000, 2)));
 
     // step 11: compaction takes the DVs with the files
-    t = go(
-        &t,
-        Producer::Rewrite,
-        vec![data("z", 1995, 10406)],
-        vec![a, b, u, d1b, d2b],
-    )
-    .await;
+    t = go(&t, Producer::Rewrite, vec![data("z", 1995, 10406)], vec![a, b, u, d1b, d2b]).await;
     expect(
         &t,
         &[
@@ -445,44 +339,21 @@ async fn upgrade_and_fold() {
 #[tokio::test]
 async fn old_delete_files_are_swept() {
     let (_, mut t) = table(FormatVersion::V2, false, &[]).await;
-    let f: Vec<_> = (0..4)
-        .map(|i| data(&format!("f{i}"), 100, 1000 + i))
-        .collect();
+    let f: Vec<_> = (0..4).map(|i| data(&format!("f{i}"), 100, 1000 + i)).collect();
     for x in &f {
         t = go(&t, Producer::MergeAppend, vec![x.clone()], vec![]).await;
     }
-    let by_filter = |files: Vec<_>| Change {
-        declared_removal: true,
-        ..change(Producer::DeleteFiles, vec![], files)
-    };
+    let by_filter = |files: Vec<_>| Change { declared_removal: true, ..change(Producer::DeleteFiles, vec![], files) };
     t = done(commit(&t, by_filter(vec![f[0].clone()])).await).table;
     expect_manifests(&t, ["1", "3", "1"]);
-    t = go(
-        &t,
-        Producer::RowDelta,
-        vec![pos("p1", None, 1, 1531)],
-        vec![],
-    )
-    .await;
+    t = go(&t, Producer::RowDelta, vec![pos("p1", None, 1, 1531)], vec![]).await;
     expect_manifests(&t, ["1", "3", "0"]);
     t = done(commit(&t, by_filter(vec![f[1].clone()])).await).table;
     expect(&t, &[("removed-delete-files", "-")]);
     expect_manifests(&t, ["1", "3", "1"]);
-    t = go(
-        &t,
-        Producer::RowDelta,
-        vec![pos("p2", None, 100, 1715)],
-        vec![],
-    )
-    .await;
+    t = go(&t, Producer::RowDelta, vec![pos("p2", None, 100, 1715)], vec![]).await;
     expect_manifests(&t, ["1", "3", "0"]);
-    t = go(
-        &t,
-        Producer::RowDelta,
-        vec![pos("p3", None, 11, 1605)],
-        vec![],
-    )
-    .await;
+    t = go(&t, Producer::RowDelta, vec![pos("p3", None, 11, 1605)], vec![]).await;
     expect_manifests(&t, ["1", "4", "0"]);
     t = done(commit(&t, by_filter(vec![f[2].clone(), f[3].clone()])).await).table;
     expect(
@@ -501,13 +372,7 @@ async fn old_delete_files_are_swept() {
     t = go(&t, Producer::MergeAppend, vec![last.clone()], vec![]).await;
     expect_manifests(&t, ["1", "1", "0"]);
     t = done(commit(&t, by_filter(vec![last])).await).table;
-    expect(
-        &t,
-        &[
-            ("removed-position-delete-files", "1"),
-            ("removed-position-deletes", "11"),
-        ],
-    );
+    expect(&t, &[("removed-position-delete-files", "1"), ("removed-position-deletes", "11")]);
     expect_manifests(&t, ["2", "0", "2"]);
 }
 
@@ -538,11 +403,7 @@ async fn listed_delete_files_do_not_sweep() {
     let head = t.metadata().current_snapshot_id();
     let mut rewrite = Change {
         data_sequence_number: Some(seq),
-        ..change(
-            Producer::Rewrite,
-            vec![data("z", 996, 5759)],
-            vec![a, b, c, d2],
-        )
+        ..change(Producer::Rewrite, vec![data("z", 996, 5759)], vec![a, b, c, d2])
     };
     rewrite.validation.from_snapshot = head;
     t = done(commit(&t, rewrite).await).table;
@@ -558,26 +419,12 @@ async fn listed_delete_files_do_not_sweep() {
     expect_manifests(&t, ["5", "2", "4"]);
     assert_eq!(row_range(&t), Some((1002, 996)));
     let (files, _) = live(&t).await;
-    assert_eq!(
-        files[0].sequence_number,
-        Some(6),
-        "explicit data sequence number"
-    );
-    assert_eq!(
-        files[0].file_sequence_number,
-        Some(7),
-        "the file sequence number is still inherited (SEQ-2)"
-    );
+    assert_eq!(files[0].sequence_number, Some(6), "explicit data sequence number");
+    assert_eq!(files[0].file_sequence_number, Some(7), "the file sequence number is still inherited (SEQ-2)");
 
     // removing dangling equality deletes only
     let (_, deletes) = live(&t).await;
-    t = go(
-        &t,
-        Producer::Rewrite,
-        vec![],
-        deletes.into_iter().map(|e| e.file).collect(),
-    )
-    .await;
+    t = go(&t, Producer::Rewrite, vec![], deletes.into_iter().map(|e| e.file).collect()).await;
     expect(
         &t,
         &[
@@ -596,23 +443,10 @@ async fn listed_delete_files_do_not_sweep() {
 async fn the_walk() {
     let (_, mut t) = table(FormatVersion::V3, false, &[]).await;
     let (a, b) = (data("a", 50_000, 150_000), data("b", 50_000, 151_076));
-    let c = Change {
-        drop: Drop::Everything,
-        ..change(
-            Producer::ReplacePartitions,
-            vec![a.clone(), b.clone()],
-            vec![],
-        )
-    };
+    let c =
+        Change { drop: Drop::Everything, ..change(Producer::ReplacePartitions, vec![a.clone(), b.clone()], vec![]) };
     t = done(commit(&t, c).await).table;
-    expect(
-        &t,
-        &[
-            ("operation", "overwrite"),
-            ("deleted-data-files", "-"),
-            ("added-files-size", "301076"),
-        ],
-    );
+    expect(&t, &[("operation", "overwrite"), ("deleted-data-files", "-"), ("added-files-size", "301076")]);
     assert_eq!(row_range(&t), Some((0, 100_000)));
     let d = dv(&a, "q", 4, 1, 42);
     t = go(&t, Producer::RowDelta, vec![d], vec![]).await;
@@ -629,56 +463,18 @@ async fn the_walk() {
     );
     expect_manifests(&t, ["0", "2", "0"]);
     // metrics excluded every file: a metadata delete that hits nothing
-    t = done(
-        commit(
-            &t,
-            Change {
-                declared_removal: true,
-                ..Change::new(Producer::DeleteFiles)
-            },
-        )
-        .await,
-    )
-    .table;
-    expect(
-        &t,
-        &[("operation", "delete"), ("changed-partition-count", "0")],
-    );
+    t = done(commit(&t, Change { declared_removal: true, ..Change::new(Producer::DeleteFiles) }).await).table;
+    expect(&t, &[("operation", "delete"), ("changed-partition-count", "0")]);
     assert_eq!(row_range(&t), Some((100_000, 0)));
-    let c = Change {
-        drop: Drop::Everything,
-        ..change(Producer::ReplacePartitions, vec![data("o", 1, 853)], vec![])
-    };
+    let c = Change { drop: Drop::Everything, ..change(Producer::ReplacePartitions, vec![data("o", 1, 853)], vec![]) };
     t = done(commit(&t, c).await).table;
-    expect(
-        &t,
-        &[
-            ("deleted-data-files", "2"),
-            ("removed-dvs", "1"),
-            ("deleted-records", "100000"),
-        ],
-    );
+    expect(&t, &[("deleted-data-files", "2"), ("removed-dvs", "1"), ("deleted-records", "100000")]);
     expect_manifests(&t, ["3", "0", "2"]);
     assert_eq!(row_range(&t), Some((100_000, 1)));
-    t = done(
-        commit(
-            &t,
-            Change {
-                drop: Drop::Everything,
-                ..Change::new(Producer::DeleteFiles)
-            },
-        )
-        .await,
-    )
-    .table;
+    t = done(commit(&t, Change { drop: Drop::Everything, ..Change::new(Producer::DeleteFiles) }).await).table;
     expect(
         &t,
-        &[
-            ("operation", "delete"),
-            ("deleted-data-files", "1"),
-            ("total-records", "0"),
-            ("total-files-size", "0"),
-        ],
+        &[("operation", "delete"), ("deleted-data-files", "1"), ("total-records", "0"), ("total-files-size", "0")],
     );
     expect_manifests(&t, ["1", "0", "1"]);
     assert_eq!(row_range(&t), Some((100_001, 0)));
@@ -694,20 +490,8 @@ async fn rewriting_position_deletes_to_dvs() {
     let (p1, p2) = (pos("p1", None, 2, 1373), pos("p2", None, 2, 1373));
     t = go(&t, Producer::RowDelta, vec![p1.clone()], vec![]).await;
     t = go(&t, Producer::RowDelta, vec![p2.clone()], vec![]).await;
-    t = update_metadata(
-        &t,
-        |b| Ok(b.upgrade_format_version(FormatVersion::V3)?),
-        vec![],
-    )
-    .await
-    .unwrap();
-    t = go(
-        &t,
-        Producer::Rewrite,
-        vec![dv(&a, "q", 4, 2, 44), dv(&b, "q", 60, 2, 44)],
-        vec![p1, p2],
-    )
-    .await;
+    t = update_metadata(&t, |b| Ok(b.upgrade_format_version(FormatVersion::V3)?), vec![]).await.unwrap();
+    t = go(&t, Producer::Rewrite, vec![dv(&a, "q", 4, 2, 44), dv(&b, "q", 60, 2, 44)], vec![p1, p2]).await;
     expect(
         &t,
         &[
@@ -724,12 +508,6 @@ async fn rewriting_position_deletes_to_dvs() {
         ],
     );
     assert_eq!(row_range(&t), Some((0, 2000)));
-    let e = update_metadata(
-        &t,
-        |b| Ok(b.upgrade_format_version(FormatVersion::V2)?),
-        vec![],
-    )
-    .await
-    .unwrap_err();
+    let e = update_metadata(&t, |b| Ok(b.upgrade_format_version(FormatVersion::V2)?), vec![]).await.unwrap_err();
     assert_eq!(e.message(), "Cannot downgrade v3 table to v2");
 }

@@ -5,17 +5,15 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use iceberg::spec::{
-    FormatVersion, Literal, NestedField, PrimitiveType, Schema, Struct, TableMetadataBuilder,
-    Transform, Type, UnboundPartitionSpec,
+    FormatVersion, Literal, NestedField, PrimitiveType, Schema, Struct, TableMetadataBuilder, Transform, Type,
+    UnboundPartitionSpec,
 };
 use iceberg::{NamespaceIdent, TableCreation, TableIdent};
 
 use crate::catalog::{Catalog, NewTable, TableCommit};
 use crate::commit::{Change, Committed, Producer, commit};
 use crate::io::FileIo;
-use crate::manifest::{
-    Content, DataFile, FileFormat, ManifestEntry, live_entries, load_manifest, load_manifest_list,
-};
+use crate::manifest::{Content, DataFile, FileFormat, ManifestEntry, live_entries, load_manifest, load_manifest_list};
 use crate::table::Metadata;
 use crate::types::ExtTypes;
 use crate::{Error, ErrorKind, Result, Table};
@@ -41,13 +39,7 @@ pub struct Memory {
 
 impl Memory {
     fn wrap(self: &Arc<Self>, ident: &TableIdent, at: &(String, Arc<Metadata>)) -> Table {
-        Table::new(
-            ident.clone(),
-            at.0.as_str(),
-            at.1.clone(),
-            self.io.clone(),
-            self.clone(),
-        )
+        Table::new(ident.clone(), at.0.as_str(), at.1.clone(), self.io.clone(), self.clone())
     }
 }
 
@@ -95,16 +87,8 @@ impl Catalog for Memory {
             .properties(table.properties)
             .format_version(table.format_version)
             .build();
-        let metadata = TableMetadataBuilder::from_table_creation(creation)?
-            .build()?
-            .metadata;
-        let at = (
-            format!("{location}/metadata/v1.json"),
-            Arc::new(Metadata {
-                inner: metadata,
-                ext: table.ext,
-            }),
-        );
+        let metadata = TableMetadataBuilder::from_table_creation(creation)?.build()?.metadata;
+        let at = (format!("{location}/metadata/v1.json"), Arc::new(Metadata { inner: metadata, ext: table.ext }));
         let out = self.wrap(&table.ident, &at);
         self.tables.lock().unwrap().insert(table.ident, at);
         Ok(out)
@@ -112,9 +96,7 @@ impl Catalog for Memory {
 
     async fn load_table(self: Arc<Self>, ident: &TableIdent) -> Result<Table> {
         let tables = self.tables.lock().unwrap();
-        let at = tables
-            .get(ident)
-            .ok_or_else(|| Error::not_found("table").at(ident))?;
+        let at = tables.get(ident).ok_or_else(|| Error::not_found("table").at(ident))?;
         Ok(self.wrap(ident, at))
     }
 
@@ -135,19 +117,14 @@ impl Catalog for Memory {
         let fault = self.faults.lock().unwrap().pop_front();
         match fault {
             Some(Fault::Lost) => {
-                return Err(Error::new(
-                    ErrorKind::CommitFailed,
-                    "injected: the pointer moved",
-                ));
+                return Err(Error::new(ErrorKind::CommitFailed, "injected: the pointer moved"));
             }
             Some(Fault::Io) => return Err(Error::new(ErrorKind::Io, "injected: connection reset")),
             _ => {}
         }
         let ident = commit.base.ident().clone();
         let mut tables = self.tables.lock().unwrap();
-        let current = tables
-            .get(&ident)
-            .ok_or_else(|| Error::not_found("table").at(&ident))?;
+        let current = tables.get(&ident).ok_or_else(|| Error::not_found("table").at(&ident))?;
         if current.0 != commit.base.metadata_location() {
             return Err(Error::new(ErrorKind::CommitFailed, "the pointer moved"));
         }
@@ -165,28 +142,11 @@ impl Catalog for Memory {
 }
 
 /// A new table (id int, part int), partitioned by identity(part) if asked.
-pub async fn table(
-    version: FormatVersion,
-    partitioned: bool,
-    properties: &[(&str, &str)],
-) -> (Arc<Memory>, Table) {
-    let field = |id, name| {
-        Arc::new(NestedField::optional(
-            id,
-            name,
-            Type::Primitive(PrimitiveType::Int),
-        ))
-    };
-    let schema = Schema::builder()
-        .with_fields([field(1, "id"), field(2, "part")])
-        .build()
-        .unwrap();
-    let spec = partitioned.then(|| {
-        UnboundPartitionSpec::builder()
-            .add_partition_field(2, "part", Transform::Identity)
-            .unwrap()
-            .build()
-    });
+pub async fn table(version: FormatVersion, partitioned: bool, properties: &[(&str, &str)]) -> (Arc<Memory>, Table) {
+    let field = |id, name| Arc::new(NestedField::optional(id, name, Type::Primitive(PrimitiveType::Int)));
+    let schema = Schema::builder().with_fields([field(1, "id"), field(2, "part")]).build().unwrap();
+    let spec = partitioned
+        .then(|| UnboundPartitionSpec::builder().add_partition_field(2, "part", Transform::Identity).unwrap().build());
     let catalog = Arc::new(Memory::default());
     let new = NewTable {
         ident: TableIdent::from_strs(["ns", "t"]).unwrap(),
@@ -195,10 +155,7 @@ pub async fn table(
         partition_spec: spec,
         sort_order: None,
         location: None,
-        properties: properties
-            .iter()
-            .map(|(k, v)| (k.to_string(), v.to_string()))
-            .collect(),
+        properties: properties.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect(),
         format_version: version,
     };
     let table = catalog.clone().create_table(new).await.unwrap();
@@ -240,13 +197,7 @@ pub fn within(mut f: DataFile, spec_id: i32, value: Option<i32>) -> DataFile {
 
 /// A deletion vector for `of`; `name` distinguishes Puffin files, `offset` blobs in one.
 pub fn dv(of: &DataFile, name: &str, offset: i64, cardinality: i64, blob: i64) -> DataFile {
-    let mut f = file(
-        Content::PositionDeletes,
-        FileFormat::Puffin,
-        name,
-        cardinality,
-        500,
-    );
+    let mut f = file(Content::PositionDeletes, FileFormat::Puffin, name, cardinality, 500);
     f.referenced_data_file = Some(of.path.clone());
     f.content_offset = Some(offset);
     f.content_size = Some(blob);
@@ -257,46 +208,25 @@ pub fn dv(of: &DataFile, name: &str, offset: i64, cardinality: i64, blob: i64) -
 
 /// A V2 position delete file; `of` makes it file-scoped.
 pub fn pos(name: &str, of: Option<&DataFile>, rows: i64, size: i64) -> DataFile {
-    let mut f = file(
-        Content::PositionDeletes,
-        FileFormat::Parquet,
-        name,
-        rows,
-        size,
-    );
+    let mut f = file(Content::PositionDeletes, FileFormat::Parquet, name, rows, size);
     f.referenced_data_file = of.map(|o| o.path.clone());
     f
 }
 
 /// An equality delete file on column 1.
 pub fn eq(name: &str, rows: i64, size: i64) -> DataFile {
-    let mut f = file(
-        Content::EqualityDeletes,
-        FileFormat::Parquet,
-        name,
-        rows,
-        size,
-    );
+    let mut f = file(Content::EqualityDeletes, FileFormat::Parquet, name, rows, size);
     f.equality_ids = Some(vec![1]);
     f
 }
 
 /// A change of main.
 pub fn change(producer: Producer, added: Vec<DataFile>, removed: Vec<DataFile>) -> Change {
-    Change {
-        added,
-        removed,
-        ..Change::new(producer)
-    }
+    Change { added, removed, ..Change::new(producer) }
 }
 
 /// Commits what was read from `table` and returns the table after it.
-pub async fn go(
-    table: &Table,
-    producer: Producer,
-    added: Vec<DataFile>,
-    removed: Vec<DataFile>,
-) -> Table {
+pub async fn go(table: &Table, producer: Producer, added: Vec<DataFile>, removed: Vec<DataFile>) -> Table {
     let mut c = change(producer, added, removed);
     c.validation.from_snapshot = table.metadata().current_snapshot_id();
     done(commit(table, c).await).table
@@ -321,12 +251,7 @@ pub fn key(table: &Table, key: &str) -> Option<String> {
 pub fn expect(table: &Table, want: &[(&str, &str)]) {
     for (k, v) in want {
         let got = key(table, k).unwrap_or_else(|| "-".to_string());
-        assert_eq!(
-            got,
-            *v,
-            "{k} of {:?}",
-            table.metadata().current_snapshot().unwrap().summary()
-        );
+        assert_eq!(got, *v, "{k} of {:?}", table.metadata().current_snapshot().unwrap().summary());
     }
 }
 
@@ -337,24 +262,14 @@ pub fn row_range(table: &Table) -> Option<(u64, u64)> {
 
 /// Live entries of the head: data, deletes.
 pub async fn live(table: &Table) -> (Vec<ManifestEntry>, Vec<ManifestEntry>) {
-    live_entries(
-        table,
-        table.metadata().current_snapshot().unwrap().snapshot_id(),
-    )
-    .await
-    .unwrap()
+    live_entries(table, table.metadata().current_snapshot().unwrap().snapshot_id()).await.unwrap()
 }
 
 /// All entries of the head, with their manifests' paths.
 pub async fn all_entries(table: &Table) -> Vec<(String, Vec<ManifestEntry>)> {
     let mut out = Vec::new();
-    for m in load_manifest_list(table.io(), table.metadata().current_snapshot().unwrap())
-        .await
-        .unwrap()
-    {
-        let entries = load_manifest(table.io(), &m, table.metadata())
-            .await
-            .unwrap();
+    for m in load_manifest_list(table.io(), table.metadata().current_snapshot().unwrap()).await.unwrap() {
+        let entries = load_manifest(table.io(), &m, table.metadata()).await.unwrap();
         out.push((m.manifest_path, entries));
     }
     out

@@ -9,14 +9,8 @@ use crate::manifest::container::{Codec, Writer, put_long, put_str};
 use crate::manifest::{ListTarget, Status, read_manifest_list, write_manifest_list};
 
 fn sample() -> (crate::table::Metadata, Vec<u8>, ManifestFile) {
-    let m = metadata(
-        FormatVersion::V3,
-        &columns(),
-        &[("write.manifest.compression-codec", "uncompressed")],
-    );
-    let entries: Vec<_> = (0..3)
-        .map(|i| entry(Status::Added, full_file(&format!("f{i}"), &columns())))
-        .collect();
+    let m = metadata(FormatVersion::V3, &columns(), &[("write.manifest.compression-codec", "uncompressed")]);
+    let entries: Vec<_> = (0..3).map(|i| entry(Status::Added, full_file(&format!("f{i}"), &columns()))).collect();
     let (bytes, file) = write(&m, ManifestContentType::Data, &entries, Some(0));
     (m, bytes, file)
 }
@@ -30,12 +24,7 @@ fn every_truncation_is_an_error_or_fewer_blocks() {
         match read(&m, &bytes[..n], &file) {
             Err(e) => assert_eq!(e.kind(), ErrorKind::Malformed, "{e}"),
             // cut exactly after the header: a file without blocks
-            Ok(entries) => assert!(
-                entries.is_empty(),
-                "{n} of {} bytes gave {}",
-                bytes.len(),
-                entries.len()
-            ),
+            Ok(entries) => assert!(entries.is_empty(), "{n} of {} bytes gave {}", bytes.len(), entries.len()),
         }
     }
 }
@@ -83,19 +72,12 @@ fn counts_and_lengths_are_bounded() {
         let mut d = Decoder::new(&bytes);
         assert!(schema.skip(0, &mut d).is_err());
         let mut d = Decoder::new(&bytes);
-        assert!(
-            schema
-                .opt_array(0, &mut d, |_, d| d.long().map(|_| ()))
-                .is_err()
-        );
+        assert!(schema.opt_array(0, &mut d, |_, d| d.long().map(|_| ())).is_err());
     }
     let mut negative = Vec::new();
     put_long(&mut negative, -5);
     assert!(Decoder::new(&negative).bytes().is_err());
-    assert!(
-        Decoder::new(&[0xff; 11]).long().is_err(),
-        "more than 64 bits"
-    );
+    assert!(Decoder::new(&[0xff; 11]).long().is_err(), "more than 64 bits");
 }
 
 /// A negative count is followed by the block's size in bytes; both reading and skipping take it.
@@ -128,14 +110,9 @@ fn negative_block_counts() {
 
 #[test]
 fn deep_schemas_and_values_end() {
-    let deep = format!(
-        "{}\"int\"{}",
-        r#"{"type":"array","items":"#.repeat(100),
-        "}".repeat(100)
-    );
+    let deep = format!("{}\"int\"{}", r#"{"type":"array","items":"#.repeat(100), "}".repeat(100));
     assert!(Schema::parse(&serde_json::from_str(&deep).unwrap_or_default()).is_err());
-    let list =
-        parse(r#"{"type":"record","name":"n","fields":[{"name":"next","type":["null","n"]}]}"#);
+    let list = parse(r#"{"type":"record","name":"n","fields":[{"name":"next","type":["null","n"]}]}"#);
     let endless = vec![2u8; 1 << 16];
     assert!(list.skip(0, &mut Decoder::new(&endless)).is_err());
 }
@@ -153,38 +130,16 @@ fn other_files_are_named_for_what_they_are() {
     w.end_record().unwrap();
     let other = w.finish().unwrap();
     assert_eq!(clause(&other), Some("MAN-E1"));
-    assert_eq!(
-        read_manifest_list(&other, "list").unwrap_err().clause_id(),
-        Some("ML-1")
-    );
+    assert_eq!(read_manifest_list(&other, "list").unwrap_err().clause_id(), Some("ML-1"));
     // a flipped CRC of a snappy block
-    let m2 = metadata(
-        FormatVersion::V3,
-        &[],
-        &[("write.manifest.compression-codec", "snappy")],
-    );
-    let (mut snappy, file2) = write(
-        &m2,
-        ManifestContentType::Data,
-        &[entry(Status::Added, bare("a", 1))],
-        None,
-    );
+    let m2 = metadata(FormatVersion::V3, &[], &[("write.manifest.compression-codec", "snappy")]);
+    let (mut snappy, file2) = write(&m2, ManifestContentType::Data, &[entry(Status::Added, bare("a", 1))], None);
     let crc = snappy.len() - 17;
     snappy[crc] ^= 1;
-    assert!(
-        read(&m2, &snappy, &file2)
-            .unwrap_err()
-            .message()
-            .contains("CRC")
-    );
+    assert!(read(&m2, &snappy, &file2).unwrap_err().message().contains("CRC"));
     // sync markers
     let mut unsynced = bytes;
     let last = unsynced.len() - 1;
     unsynced[last] ^= 1;
-    assert!(
-        read(&m, &unsynced, &file)
-            .unwrap_err()
-            .message()
-            .contains("sync marker")
-    );
+    assert!(read(&m, &unsynced, &file).unwrap_err().message().contains("sync marker"));
 }

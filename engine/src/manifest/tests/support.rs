@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use iceberg::spec::{
-    FormatVersion, Literal, ManifestContentType, ManifestFile, NestedField, PrimitiveType as T,
-    Schema, SortOrder, Struct, TableMetadataBuilder, Transform, Type, UnboundPartitionSpec,
+    FormatVersion, Literal, ManifestContentType, ManifestFile, NestedField, PrimitiveType as T, Schema, SortOrder,
+    Struct, TableMetadataBuilder, Transform, Type, UnboundPartitionSpec,
 };
 
 use crate::manifest::{
-    Content, DataFile, FileFormat, ManifestEntry, ManifestTarget, Metrics, Status, partition_type,
-    read_manifest, write_manifest,
+    Content, DataFile, FileFormat, ManifestEntry, ManifestTarget, Metrics, Status, partition_type, read_manifest,
+    write_manifest,
 };
 use crate::table::Metadata;
 use crate::types::ExtTypes;
@@ -22,12 +22,7 @@ pub type Column = (&'static str, T, Transform, Literal);
 pub fn columns_and_uuids() -> Vec<Column> {
     let uuid = |v| Literal::uuid(uuid::Uuid::from_u128(v));
     let mut out = columns();
-    out.push((
-        "u",
-        T::Uuid,
-        Transform::Identity,
-        uuid(0xf000_0000_0000_0000_0000_0000_0000_0001),
-    ));
+    out.push(("u", T::Uuid, Transform::Identity, uuid(0xf000_0000_0000_0000_0000_0000_0000_0001)));
     out.push(("u2", T::Uuid, Transform::Identity, uuid(2)));
     out
 }
@@ -37,53 +32,21 @@ pub fn columns() -> Vec<Column> {
     vec![
         ("i", T::Int, Transform::Identity, Literal::int(-7)),
         ("l", T::Long, Transform::Identity, Literal::long(1i64 << 40)),
-        (
-            "s",
-            T::String,
-            Transform::Truncate(3),
-            Literal::string("äbc"),
-        ),
+        ("s", T::String, Transform::Truncate(3), Literal::string("äbc")),
         ("d", T::Date, Transform::Identity, Literal::date(19_000)),
         ("ts", T::Timestamp, Transform::Day, Literal::date(-1)),
         ("tz", T::Timestamptz, Transform::Hour, Literal::int(450_000)),
-        (
-            "tm",
-            T::Time,
-            Transform::Identity,
-            Literal::time(86_399_999_999),
-        ),
-        (
-            "fx",
-            T::Fixed(3),
-            Transform::Identity,
-            Literal::fixed([1u8, 0, 255]),
-        ),
-        (
-            "bn",
-            T::Binary,
-            Transform::Identity,
-            Literal::binary([9u8, 9]),
-        ),
-        (
-            "dc",
-            T::Decimal {
-                precision: 9,
-                scale: 2,
-            },
-            Transform::Identity,
-            Literal::decimal(-12_345),
-        ),
+        ("tm", T::Time, Transform::Identity, Literal::time(86_399_999_999)),
+        ("fx", T::Fixed(3), Transform::Identity, Literal::fixed([1u8, 0, 255])),
+        ("bn", T::Binary, Transform::Identity, Literal::binary([9u8, 9])),
+        ("dc", T::Decimal { precision: 9, scale: 2 }, Transform::Identity, Literal::decimal(-12_345)),
         ("b", T::Boolean, Transform::Identity, Literal::bool(true)),
         ("nn", T::Long, Transform::Bucket(16), Literal::int(3)),
     ]
 }
 
 /// Metadata of a table with all columns, partitioned by some of them, with the given properties.
-pub fn metadata(
-    version: FormatVersion,
-    partitioned_by: &[Column],
-    properties: &[(&str, &str)],
-) -> Metadata {
+pub fn metadata(version: FormatVersion, partitioned_by: &[Column], properties: &[(&str, &str)]) -> Metadata {
     let all = columns_and_uuids();
     let fields = all.iter().enumerate().map(|(i, (name, ty, _, _))| {
         let ty = Type::Primitive(ty.clone());
@@ -94,9 +57,7 @@ pub fn metadata(
     for (i, (name, _, transform, _)) in all.iter().enumerate() {
         if partitioned_by.iter().any(|c| c.0 == *name) {
             let field = format!("{name}_p");
-            spec = spec
-                .add_partition_field(i as i32 + 1, field, *transform)
-                .unwrap();
+            spec = spec.add_partition_field(i as i32 + 1, field, *transform).unwrap();
         }
     }
     let inner = TableMetadataBuilder::new(
@@ -105,27 +66,18 @@ pub fn metadata(
         SortOrder::unsorted_order(),
         "memory:/t".to_string(),
         version,
-        properties
-            .iter()
-            .map(|(k, v)| (k.to_string(), v.to_string()))
-            .collect::<HashMap<_, _>>(),
+        properties.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect::<HashMap<_, _>>(),
     )
     .unwrap()
     .build()
     .unwrap()
     .metadata;
-    Metadata {
-        inner,
-        ext: ExtTypes::default(),
-    }
+    Metadata { inner, ext: ExtTypes::default() }
 }
 
 /// A data file with everything filled in.
 pub fn full_file(path: &str, columns: &[Column]) -> DataFile {
-    let partition = columns
-        .iter()
-        .map(|c| Some(c.3.clone()))
-        .collect::<Struct>();
+    let partition = columns.iter().map(|c| Some(c.3.clone())).collect::<Struct>();
     DataFile {
         content: Content::Data,
         path: path.into(),
@@ -139,11 +91,7 @@ pub fn full_file(path: &str, columns: &[Column]) -> DataFile {
             value_counts: [(1, 10), (2, 10)].into(),
             null_value_counts: [(1, 0), (2, 3)].into(),
             nan_value_counts: HashMap::new(),
-            lower_bounds: [
-                (1, vec![0xff, 0xff, 0xff, 0xff]),
-                (2, 5i64.to_le_bytes().to_vec()),
-            ]
-            .into(),
+            lower_bounds: [(1, vec![0xff, 0xff, 0xff, 0xff]), (2, 5i64.to_le_bytes().to_vec())].into(),
             upper_bounds: [(1, vec![7, 0, 0, 0]), (2, 9i64.to_le_bytes().to_vec())].into(),
         })),
         key_metadata: Some(vec![1, 2, 3]),
@@ -201,8 +149,7 @@ pub fn write(
     first_row_id: Option<u64>,
 ) -> (Vec<u8>, ManifestFile) {
     let target = ManifestTarget::new(m, 0, content).unwrap();
-    let (bytes, mut file) =
-        write_manifest(&target, "memory:/t/metadata/m0.avro", 77, entries).unwrap();
+    let (bytes, mut file) = write_manifest(&target, "memory:/t/metadata/m0.avro", 77, entries).unwrap();
     file.sequence_number = 9;
     file.first_row_id = first_row_id;
     (bytes.to_vec(), file)

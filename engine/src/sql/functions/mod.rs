@@ -13,9 +13,7 @@ use std::sync::Arc;
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
 use datafusion::error::Result as DfResult;
-use datafusion::logical_expr::{
-    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
-};
+use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
 use datafusion::prelude::SessionContext;
 
 pub use nested::{assign, assign_udf};
@@ -24,11 +22,7 @@ pub(crate) use string::write_date;
 
 /// Registers all of them.
 pub fn register(ctx: &SessionContext) {
-    for f in scalar::all()
-        .into_iter()
-        .chain(nested::all())
-        .chain(string::all())
-    {
+    for f in scalar::all().into_iter().chain(nested::all()).chain(string::all()) {
         ctx.register_udf(f);
     }
 }
@@ -55,13 +49,7 @@ impl Simple {
         body: Body,
     ) -> ScalarUDF {
         let aliases = aliases.iter().map(ToString::to_string).collect();
-        ScalarUDF::new_from_impl(Self {
-            name,
-            aliases,
-            signature,
-            types,
-            body,
-        })
+        ScalarUDF::new_from_impl(Self { name, aliases, signature, types, body })
     }
 
     /// Any number of arguments of any types.
@@ -117,21 +105,12 @@ impl ScalarUDFImpl for Simple {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> DfResult<ColumnarValue> {
-        let scalar = args
-            .args
-            .iter()
-            .all(|a| matches!(a, ColumnarValue::Scalar(_)));
+        let scalar = args.args.iter().all(|a| matches!(a, ColumnarValue::Scalar(_)));
         let rows = if scalar { 1 } else { args.number_rows };
-        let arrays = args
-            .args
-            .iter()
-            .map(|a| a.to_array(rows))
-            .collect::<DfResult<Vec<_>>>()?;
+        let arrays = args.args.iter().map(|a| a.to_array(rows)).collect::<DfResult<Vec<_>>>()?;
         let out = (self.body)(&arrays, args.return_field.data_type(), rows)?;
         if scalar {
-            return Ok(ColumnarValue::Scalar(
-                datafusion::scalar::ScalarValue::try_from_array(&out, 0)?,
-            ));
+            return Ok(ColumnarValue::Scalar(datafusion::scalar::ScalarValue::try_from_array(&out, 0)?));
         }
         Ok(ColumnarValue::Array(Arc::clone(&out)))
     }

@@ -4,8 +4,8 @@ use std::any::Any;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, FixedSizeBinaryArray, ListArray, MapArray, StructArray, UInt32Array,
-    new_empty_array, new_null_array,
+    Array, ArrayRef, AsArray, FixedSizeBinaryArray, ListArray, MapArray, StructArray, UInt32Array, new_empty_array,
+    new_null_array,
 };
 use arrow::buffer::{OffsetBuffer, ScalarBuffer};
 use arrow::compute::{CastOptions, cast_with_options, concat, take};
@@ -14,8 +14,7 @@ use datafusion::common::{DFSchema, exec_err, plan_err};
 use datafusion::error::Result as DfResult;
 use datafusion::logical_expr::type_coercion::binary::comparison_coercion;
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ExprSchemable, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-    Volatility, cast,
+    ColumnarValue, Expr, ExprSchemable, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, cast,
 };
 
 use super::Simple;
@@ -33,11 +32,7 @@ fn struct_type(types: &[DataType]) -> DfResult<DataType> {
         return plan_err!("struct takes at least one argument");
     }
     Ok(DataType::Struct(
-        types
-            .iter()
-            .enumerate()
-            .map(|(i, t)| Field::new(format!("col{}", i + 1), t.clone(), true))
-            .collect(),
+        types.iter().enumerate().map(|(i, t)| Field::new(format!("col{}", i + 1), t.clone(), true)).collect(),
     ))
 }
 
@@ -45,12 +40,7 @@ fn make_struct(args: &[ArrayRef], ty: &DataType, rows: usize) -> DfResult<ArrayR
     let DataType::Struct(fields) = ty else {
         return exec_err!("struct: unexpected type {ty}");
     };
-    Ok(Arc::new(StructArray::try_new_with_length(
-        fields.clone(),
-        args.to_vec(),
-        None,
-        rows,
-    )?))
+    Ok(Arc::new(StructArray::try_new_with_length(fields.clone(), args.to_vec(), None, rows)?))
 }
 
 /// The type that all of these have in common; nulls take any.
@@ -72,10 +62,7 @@ fn common<'t>(what: &str, types: impl Iterator<Item = &'t DataType>) -> DfResult
 }
 
 fn array_type(types: &[DataType]) -> DfResult<DataType> {
-    Ok(DataType::List(Arc::new(Field::new_list_field(
-        common("array", types.iter())?,
-        true,
-    ))))
+    Ok(DataType::List(Arc::new(Field::new_list_field(common("array", types.iter())?, true))))
 }
 
 fn make_array(args: &[ArrayRef], ty: &DataType, rows: usize) -> DfResult<ArrayRef> {
@@ -84,12 +71,7 @@ fn make_array(args: &[ArrayRef], ty: &DataType, rows: usize) -> DfResult<ArrayRe
     };
     let values = interleave(args, field.data_type(), rows)?;
     let offsets: Vec<i32> = (0..=rows).map(|r| (r * args.len()) as i32).collect();
-    Ok(Arc::new(ListArray::try_new(
-        field.clone(),
-        OffsetBuffer::new(ScalarBuffer::from(offsets)),
-        values,
-        None,
-    )?))
+    Ok(Arc::new(ListArray::try_new(field.clone(), OffsetBuffer::new(ScalarBuffer::from(offsets)), values, None)?))
 }
 
 /// Row by row: the first value of each argument, then the second of each, …
@@ -97,38 +79,24 @@ fn interleave(args: &[ArrayRef], ty: &DataType, rows: usize) -> DfResult<ArrayRe
     if args.is_empty() {
         return Ok(new_empty_array(ty));
     }
-    let columns = args
-        .iter()
-        .map(|a| cast_by_position(a, ty))
-        .collect::<DfResult<Vec<_>>>()?;
+    let columns = args.iter().map(|a| cast_by_position(a, ty)).collect::<DfResult<Vec<_>>>()?;
     let refs: Vec<&dyn Array> = columns.iter().map(AsRef::as_ref).collect();
     let all = concat(&refs)?;
-    let order: UInt32Array = (0..rows)
-        .flat_map(|r| (0..columns.len()).map(move |c| (c * rows + r) as u32))
-        .collect();
+    let order: UInt32Array = (0..rows).flat_map(|r| (0..columns.len()).map(move |c| (c * rows + r) as u32)).collect();
     Ok(take(&all, &order, None)?)
 }
 
 fn map_type(types: &[DataType]) -> DfResult<DataType> {
     if types.len() % 2 != 0 {
-        return plan_err!(
-            "map takes pairs of key and value, not {} arguments",
-            types.len()
-        );
+        return plan_err!("map takes pairs of key and value, not {} arguments", types.len());
     }
     let mut key = common("keys of map", types.iter().step_by(2))?;
     if key.is_null() {
         key = DataType::Utf8;
     }
     let value = common("values of map", types.iter().skip(1).step_by(2))?;
-    let entries = Fields::from(vec![
-        Field::new("key", key, false),
-        Field::new("value", value, true),
-    ]);
-    Ok(DataType::Map(
-        Arc::new(Field::new("key_value", DataType::Struct(entries), false)),
-        false,
-    ))
+    let entries = Fields::from(vec![Field::new("key", key, false), Field::new("value", value, true)]);
+    Ok(DataType::Map(Arc::new(Field::new("key_value", DataType::Struct(entries), false)), false))
 }
 
 fn make_map(args: &[ArrayRef], ty: &DataType, rows: usize) -> DfResult<ArrayRef> {
@@ -138,13 +106,7 @@ fn make_map(args: &[ArrayRef], ty: &DataType, rows: usize) -> DfResult<ArrayRef>
     let DataType::Struct(fields) = entry.data_type() else {
         return exec_err!("map: unexpected type {ty}");
     };
-    let every = |from: usize| {
-        args.iter()
-            .skip(from)
-            .step_by(2)
-            .cloned()
-            .collect::<Vec<_>>()
-    };
+    let every = |from: usize| args.iter().skip(from).step_by(2).cloned().collect::<Vec<_>>();
     let keys = interleave(&every(0), fields[0].data_type(), rows)?;
     if keys.null_count() > 0 {
         return exec_err!("map: a key is null");
@@ -153,13 +115,7 @@ fn make_map(args: &[ArrayRef], ty: &DataType, rows: usize) -> DfResult<ArrayRef>
     let entries = StructArray::try_new(fields.clone(), vec![keys, values], None)?;
     let offsets: Vec<i32> = (0..=rows).map(|r| (r * (args.len() / 2)) as i32).collect();
     let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
-    Ok(Arc::new(MapArray::try_new(
-        entry.clone(),
-        offsets,
-        entries,
-        None,
-        *sorted,
-    )?))
+    Ok(Arc::new(MapArray::try_new(entry.clone(), offsets, entries, None, *sorted)?))
 }
 
 /// Casts an array; fields of structs go by position, as Spark's writes do. A value that does not fit is an error.
@@ -172,11 +128,7 @@ pub(crate) fn cast_by_position(array: &ArrayRef, to: &DataType) -> DfResult<Arra
         (DataType::Null, _) => Ok(new_null_array(to, array.len())),
         (DataType::Struct(have), DataType::Struct(want)) => {
             if have.len() != want.len() {
-                return exec_err!(
-                    "a struct of {} fields is no struct of {}",
-                    have.len(),
-                    want.len()
-                );
+                return exec_err!("a struct of {} fields is no struct of {}", have.len(), want.len());
             }
             let s = array.as_struct();
             let columns = s
@@ -185,22 +137,12 @@ pub(crate) fn cast_by_position(array: &ArrayRef, to: &DataType) -> DfResult<Arra
                 .zip(want)
                 .map(|(c, f)| cast_by_position(c, f.data_type()))
                 .collect::<DfResult<Vec<_>>>()?;
-            Ok(Arc::new(StructArray::try_new_with_length(
-                want.clone(),
-                columns,
-                s.nulls().cloned(),
-                s.len(),
-            )?))
+            Ok(Arc::new(StructArray::try_new_with_length(want.clone(), columns, s.nulls().cloned(), s.len())?))
         }
         (DataType::List(_), DataType::List(f)) => {
             let l = array.as_list::<i32>();
             let values = cast_by_position(l.values(), f.data_type())?;
-            Ok(Arc::new(ListArray::try_new(
-                f.clone(),
-                l.offsets().clone(),
-                values,
-                l.nulls().cloned(),
-            )?))
+            Ok(Arc::new(ListArray::try_new(f.clone(), l.offsets().clone(), values, l.nulls().cloned())?))
         }
         (DataType::Map(..), DataType::Map(entry, sorted)) => {
             let m = array.as_map();
@@ -210,37 +152,15 @@ pub(crate) fn cast_by_position(array: &ArrayRef, to: &DataType) -> DfResult<Arra
             let keys = cast_by_position(m.keys(), fields[0].data_type())?;
             let values = cast_by_position(m.values(), fields[1].data_type())?;
             let entries = StructArray::try_new(fields.clone(), vec![keys, values], None)?;
-            Ok(Arc::new(MapArray::try_new(
-                entry.clone(),
-                m.offsets().clone(),
-                entries,
-                m.nulls().cloned(),
-                *sorted,
-            )?))
+            Ok(Arc::new(MapArray::try_new(entry.clone(), m.offsets().clone(), entries, m.nulls().cloned(), *sorted)?))
         }
         (DataType::Utf8, DataType::FixedSizeBinary(16)) => {
-            let parsed = array
-                .as_string::<i32>()
-                .iter()
-                .map(|v| v.map(uuid::Uuid::parse_str).transpose());
-            let bytes = parsed
-                .collect::<Result<Vec<_>, _>>()
-                .or_else(|e| exec_err!("not a UUID: {e}"))?;
-            let bytes = bytes
-                .iter()
-                .map(|u| u.as_ref().map(|u| u.as_bytes().as_slice()));
-            Ok(Arc::new(
-                FixedSizeBinaryArray::try_from_sparse_iter_with_size(bytes, 16)?,
-            ))
+            let parsed = array.as_string::<i32>().iter().map(|v| v.map(uuid::Uuid::parse_str).transpose());
+            let bytes = parsed.collect::<Result<Vec<_>, _>>().or_else(|e| exec_err!("not a UUID: {e}"))?;
+            let bytes = bytes.iter().map(|u| u.as_ref().map(|u| u.as_bytes().as_slice()));
+            Ok(Arc::new(FixedSizeBinaryArray::try_from_sparse_iter_with_size(bytes, 16)?))
         }
-        _ => Ok(cast_with_options(
-            array,
-            to,
-            &CastOptions {
-                safe: false,
-                ..Default::default()
-            },
-        )?),
+        _ => Ok(cast_with_options(array, to, &CastOptions { safe: false, ..Default::default() })?),
     }
 }
 
@@ -288,17 +208,11 @@ fn assignable(from: &DataType, to: &DataType) -> bool {
             T::Binary | T::LargeBinary | T::BinaryView | T::FixedSizeBinary(_),
             T::Binary | T::LargeBinary | T::FixedSizeBinary(_),
         ) => true,
-        (T::Date32 | T::Timestamp(..), T::Date32 | T::Timestamp(..))
-        | (T::Time64(_), T::Time64(_)) => true,
+        (T::Date32 | T::Timestamp(..), T::Date32 | T::Timestamp(..)) | (T::Time64(_), T::Time64(_)) => true,
         (T::Struct(f), T::Struct(t)) => {
-            f.len() == t.len()
-                && f.iter()
-                    .zip(t)
-                    .all(|(f, t)| assignable(f.data_type(), t.data_type()))
+            f.len() == t.len() && f.iter().zip(t).all(|(f, t)| assignable(f.data_type(), t.data_type()))
         }
-        (T::List(f), T::List(t)) | (T::Map(f, _), T::Map(t, _)) => {
-            assignable(f.data_type(), t.data_type())
-        }
+        (T::List(f), T::List(t)) | (T::Map(f, _), T::Map(t, _)) => assignable(f.data_type(), t.data_type()),
         _ => false,
     }
 }
@@ -336,9 +250,7 @@ impl ScalarUDFImpl for CastByPosition {
             ColumnarValue::Array(a) => Ok(ColumnarValue::Array(cast_by_position(a, &self.to)?)),
             ColumnarValue::Scalar(s) => {
                 let one = cast_by_position(&s.to_array()?, &self.to)?;
-                Ok(ColumnarValue::Scalar(
-                    datafusion::scalar::ScalarValue::try_from_array(&one, 0)?,
-                ))
+                Ok(ColumnarValue::Scalar(datafusion::scalar::ScalarValue::try_from_array(&one, 0)?))
             }
         }
     }

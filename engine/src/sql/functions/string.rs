@@ -23,24 +23,14 @@ pub(super) fn all() -> Vec<ScalarUDF> {
 
 /// Every value as Spark prints it (Spark 3.5: scientific decimals below 1E-6); null stays null.
 pub fn spark_strings(array: &dyn Array) -> DfResult<StringArray> {
-    let plain = || -> DfResult<StringArray> {
-        Ok(arrow::compute::cast(array, &DataType::Utf8)?
-            .as_string::<i32>()
-            .clone())
-    };
+    let plain =
+        || -> DfResult<StringArray> { Ok(arrow::compute::cast(array, &DataType::Utf8)?.as_string::<i32>().clone()) };
     match array.data_type() {
         DataType::Null => Ok(StringArray::new_null(array.len())),
         DataType::Dictionary(_, value) => spark_strings(&arrow::compute::cast(array, value)?),
-        DataType::Binary
-        | DataType::LargeBinary
-        | DataType::BinaryView
-        | DataType::FixedSizeBinary(_) => {
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
             let bytes = arrow::compute::cast(array, &DataType::Binary)?;
-            Ok(bytes
-                .as_binary::<i32>()
-                .iter()
-                .map(|b| b.map(|b| String::from_utf8_lossy(b).into_owned()))
-                .collect())
+            Ok(bytes.as_binary::<i32>().iter().map(|b| b.map(|b| String::from_utf8_lossy(b).into_owned())).collect())
         }
         DataType::Float32
         | DataType::Float64
@@ -80,15 +70,8 @@ fn print(array: &dyn Array, row: usize, out: &mut String) -> DfResult<()> {
             let v = array.as_primitive::<Float64Type>().value(row);
             java_float(&format!("{v:e}"), v, out);
         }
-        DataType::Decimal128(_, scale) => decimal(
-            array.as_primitive::<Decimal128Type>().value(row),
-            *scale,
-            out,
-        ),
-        DataType::Date32 => write_date(
-            i64::from(array.as_primitive::<Date32Type>().value(row)),
-            out,
-        ),
+        DataType::Decimal128(_, scale) => decimal(array.as_primitive::<Decimal128Type>().value(row), *scale, out),
+        DataType::Date32 => write_date(i64::from(array.as_primitive::<Date32Type>().value(row)), out),
         DataType::Timestamp(unit, _) => timestamp(array, row, *unit, out)?,
         DataType::Struct(_) => {
             let s = array.as_struct();
@@ -148,9 +131,7 @@ fn java_float(scientific: &str, value: f64, out: &mut String) {
     }
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
-    let (sign, mantissa) = mantissa
-        .strip_prefix('-')
-        .map_or(("", mantissa), |m| ("-", m));
+    let (sign, mantissa) = mantissa.strip_prefix('-').map_or(("", mantissa), |m| ("-", m));
     let digits: String = mantissa.chars().filter(|c| *c != '.').collect();
     out.push_str(sign);
     if value == 0.0 {
@@ -188,10 +169,7 @@ fn decimal(unscaled: i128, scale: i8, out: &mut String) {
     let adjusted = digits.len() as i32 - 1 - scale;
     if scale <= 0 {
         out.push_str(&digits);
-        out.extend(std::iter::repeat_n(
-            '0',
-            if unscaled == 0 { 0 } else { (-scale) as usize },
-        ));
+        out.extend(std::iter::repeat_n('0', if unscaled == 0 { 0 } else { (-scale) as usize }));
     } else if adjusted < -6 {
         out.push_str(&digits[..1]);
         if digits.len() > 1 {
@@ -229,11 +207,7 @@ fn civil(days: i64) -> (i64, u32, u32) {
     let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let shifted_month = (5 * of_year + 2) / 153;
     let day = (of_year - (153 * shifted_month + 2) / 5 + 1) as u32;
-    let month = (if shifted_month < 10 {
-        shifted_month + 3
-    } else {
-        shifted_month - 9
-    }) as u32;
+    let month = (if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 }) as u32;
     (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
@@ -250,13 +224,7 @@ fn timestamp(array: &dyn Array, row: usize, unit: TimeUnit, out: &mut String) ->
     let (seconds, fraction) = (raw.div_euclid(per_second), raw.rem_euclid(per_second));
     let (days, of_day) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
     write_date(days, out);
-    let _ = write!(
-        out,
-        " {:02}:{:02}:{:02}",
-        of_day / 3600,
-        of_day / 60 % 60,
-        of_day % 60
-    );
+    let _ = write!(out, " {:02}:{:02}:{:02}", of_day / 3600, of_day / 60 % 60, of_day % 60);
     if fraction > 0 {
         let width = per_second.ilog10() as usize;
         let digits = format!("{fraction:0width$}");

@@ -1,18 +1,14 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, BinaryArray, Decimal128Array, Float32Array, Float64Array, Int64Array,
-    StringArray, TimestampMicrosecondArray,
+    Array, ArrayRef, BinaryArray, Decimal128Array, Float32Array, Float64Array, Int64Array, StringArray,
+    TimestampMicrosecondArray,
 };
 
 use super::spark_strings;
 
 fn texts(a: &dyn Array) -> Vec<Option<String>> {
-    spark_strings(a)
-        .expect("prints")
-        .iter()
-        .map(|v| v.map(str::to_string))
-        .collect()
+    spark_strings(a).expect("prints").iter().map(|v| v.map(str::to_string)).collect()
 }
 
 fn some(v: &[&str]) -> Vec<Option<String>> {
@@ -62,16 +58,11 @@ fn doubles_print_as_java_does() {
 
 #[test]
 fn decimals_times_and_bytes_print_as_spark_does() {
-    let d = Decimal128Array::from(vec![123456789, -5, 0])
-        .with_precision_and_scale(18, 2)
-        .expect("decimal");
+    let d = Decimal128Array::from(vec![123456789, -5, 0]).with_precision_and_scale(18, 2).expect("decimal");
     assert_eq!(texts(&d), some(&["1234567.89", "-0.05", "0.00"]));
-    let d = Decimal128Array::from(vec![0, 15])
-        .with_precision_and_scale(38, 10)
-        .expect("decimal");
+    let d = Decimal128Array::from(vec![0, 15]).with_precision_and_scale(38, 10).expect("decimal");
     assert_eq!(texts(&d), some(&["0E-10", "1.5E-9"]));
-    let t = TimestampMicrosecondArray::from(vec![0, -1, 1_748_781_296_123_456, 1_500_000])
-        .with_timezone("+00:00");
+    let t = TimestampMicrosecondArray::from(vec![0, -1, 1_748_781_296_123_456, 1_500_000]).with_timezone("+00:00");
     assert_eq!(
         texts(&t),
         some(&[
@@ -89,14 +80,8 @@ fn decimals_times_and_bytes_print_as_spark_does() {
 fn structs_are_cast_by_position() {
     use arrow::datatypes::{DataType, Field, Fields};
     let from: ArrayRef = Arc::new(arrow::array::StructArray::from(vec![
-        (
-            Arc::new(Field::new("col1", DataType::Int64, true)),
-            Arc::new(Int64Array::from(vec![1])) as ArrayRef,
-        ),
-        (
-            Arc::new(Field::new("col2", DataType::Utf8, true)),
-            Arc::new(StringArray::from(vec!["x"])) as ArrayRef,
-        ),
+        (Arc::new(Field::new("col1", DataType::Int64, true)), Arc::new(Int64Array::from(vec![1])) as ArrayRef),
+        (Arc::new(Field::new("col2", DataType::Utf8, true)), Arc::new(StringArray::from(vec!["x"])) as ArrayRef),
     ]));
     let to = DataType::Struct(Fields::from(vec![
         Field::new("a", DataType::Int32, true),

@@ -3,9 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use arrow::datatypes::{DataType, FieldRef};
-use iceberg::spec::{
-    Datum, Literal, NestedFieldRef, PrimitiveLiteral, PrimitiveType, Transform, Type,
-};
+use iceberg::spec::{Datum, Literal, NestedFieldRef, PrimitiveLiteral, PrimitiveType, Transform, Type};
 use serde_json::{Map, Value, json};
 
 use super::{field, int, list, long, map, text};
@@ -27,10 +25,7 @@ impl Partitions {
         let m = table.metadata();
         let mut specs: Vec<_> = m.partition_specs_iter().collect();
         specs.sort_by_key(|s| std::cmp::Reverse(s.spec_id()));
-        let mut out = Self {
-            fields: BTreeMap::new(),
-            specs: HashMap::new(),
-        };
+        let mut out = Self { fields: BTreeMap::new(), specs: HashMap::new() };
         for spec in specs {
             let ty = partition_type(&m.inner, spec.spec_id())?;
             let mut own = Vec::new();
@@ -40,9 +35,7 @@ impl Partitions {
                 };
                 own.push((f.field_id, p.clone()));
                 if f.transform != Transform::Void || !out.fields.contains_key(&f.field_id) {
-                    out.fields
-                        .entry(f.field_id)
-                        .or_insert_with(|| (f.name.clone(), p.clone()));
+                    out.fields.entry(f.field_id).or_insert_with(|| (f.name.clone(), p.clone()));
                 }
             }
             out.specs.insert(spec.spec_id(), own);
@@ -55,11 +48,7 @@ impl Partitions {
         if self.fields.is_empty() {
             return None;
         }
-        let fields: Vec<FieldRef> = self
-            .fields
-            .values()
-            .map(|(n, t)| field(n, arrow_of(t)))
-            .collect();
+        let fields: Vec<FieldRef> = self.fields.values().map(|(n, t)| field(n, arrow_of(t))).collect();
         Some(field("partition", DataType::Struct(fields.into())))
     }
 
@@ -68,8 +57,7 @@ impl Partitions {
         let mut out = Map::new();
         if let Some(own) = self.specs.get(&file.spec_id) {
             for ((id, ty), value) in own.iter().zip(file.partition.iter()) {
-                if let (Some((name, _)), Some(Literal::Primitive(p))) = (self.fields.get(id), value)
-                {
+                if let (Some((name, _)), Some(Literal::Primitive(p))) = (self.fields.get(id), value) {
                     out.insert(name.clone(), json_value(p, ty));
                 }
             }
@@ -106,10 +94,7 @@ fn float(f: f64) -> Value {
 }
 
 fn plain_decimal(unscaled: i128, scale: u32) -> String {
-    let (sign, digits) = (
-        if unscaled < 0 { "-" } else { "" },
-        unscaled.unsigned_abs().to_string(),
-    );
+    let (sign, digits) = (if unscaled < 0 { "-" } else { "" }, unscaled.unsigned_abs().to_string());
     let scale = scale as usize;
     if scale == 0 {
         return format!("{sign}{digits}");
@@ -126,12 +111,7 @@ fn hex(bytes: &[u8]) -> String {
 /// Columns of `.files`, before `readable_metrics`.
 pub(super) fn file_columns(partitions: &Partitions) -> Vec<FieldRef> {
     let counts = |name| map(name, DataType::Int32, DataType::Int64);
-    let mut out = vec![
-        int("content"),
-        text("file_path"),
-        text("file_format"),
-        int("spec_id"),
-    ];
+    let mut out = vec![int("content"), text("file_path"), text("file_format"), int("spec_id")];
     out.extend(partitions.column());
     out.extend([
         long("record_count"),
@@ -158,20 +138,13 @@ pub(super) fn file_columns(partitions: &Partitions) -> Vec<FieldRef> {
 pub(super) fn file_value(file: &DataFile, partitions: &Partitions) -> Map<String, Value> {
     let metrics = file.metrics.as_deref();
     let counts = |get: fn(&crate::manifest::Metrics) -> &HashMap<i32, i64>| {
-        metrics
-            .map(get)
-            .filter(|m| !m.is_empty())
-            .map_or(Value::Null, |m| {
-                keyed(m.iter().map(|(k, v)| (*k, json!(v))))
-            })
+        metrics.map(get).filter(|m| !m.is_empty()).map_or(Value::Null, |m| keyed(m.iter().map(|(k, v)| (*k, json!(v)))))
     };
     let bounds = |get: fn(&crate::manifest::Metrics) -> &HashMap<i32, Vec<u8>>| {
         metrics
             .map(get)
             .filter(|m| !m.is_empty())
-            .map_or(Value::Null, |m| {
-                keyed(m.iter().map(|(k, v)| (*k, json!(hex(v)))))
-            })
+            .map_or(Value::Null, |m| keyed(m.iter().map(|(k, v)| (*k, json!(hex(v))))))
     };
     let value = json!({
         "content": file.content as i32,
@@ -204,12 +177,7 @@ pub(super) fn file_value(file: &DataFile, partitions: &Partitions) -> Map<String
 
 fn keyed(entries: impl Iterator<Item = (i32, Value)>) -> Value {
     let sorted: BTreeMap<i32, Value> = entries.collect();
-    Value::Object(
-        sorted
-            .into_iter()
-            .map(|(k, v)| (k.to_string(), v))
-            .collect(),
-    )
+    Value::Object(sorted.into_iter().map(|(k, v)| (k.to_string(), v)).collect())
 }
 
 /// Primitive leaves of the current schema by full name, sorted: the columns of `readable_metrics`.
@@ -269,20 +237,12 @@ impl Readable {
     }
 }
 
-fn leaves(
-    f: &NestedFieldRef,
-    name: &str,
-    m: &Metadata,
-    out: &mut Vec<(String, i32, PrimitiveType)>,
-) {
+fn leaves(f: &NestedFieldRef, name: &str, m: &Metadata, out: &mut Vec<(String, i32, PrimitiveType)>) {
     match f.field_type.as_ref() {
         // bounds of extended types have their own encodings
         Type::Primitive(_) if m.ext.get(f.id).is_some() => {}
         Type::Primitive(p) => out.push((name.to_string(), f.id, p.clone())),
-        Type::Struct(s) => s
-            .fields()
-            .iter()
-            .for_each(|c| leaves(c, &format!("{name}.{}", c.name), m, out)),
+        Type::Struct(s) => s.fields().iter().for_each(|c| leaves(c, &format!("{name}.{}", c.name), m, out)),
         Type::List(l) => leaves(&l.element_field, &format!("{name}.element"), m, out),
         Type::Map(kv) => {
             leaves(&kv.key_field, &format!("{name}.key"), m, out);

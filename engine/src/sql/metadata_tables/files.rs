@@ -16,9 +16,10 @@ async fn manifests_of(table: &Table, snapshots: &[i64]) -> Result<Vec<ManifestFi
     let mut seen = HashSet::new();
     let mut out = Vec::new();
     for id in snapshots {
-        let snapshot = table.metadata().snapshot_by_id(*id).ok_or_else(|| {
-            Error::not_found(format!("table has no snapshot {id}")).at(table.ident())
-        })?;
+        let snapshot = table
+            .metadata()
+            .snapshot_by_id(*id)
+            .ok_or_else(|| Error::not_found(format!("table has no snapshot {id}")).at(table.ident()))?;
         for m in load_manifest_list(table.io(), snapshot).await? {
             if seen.insert(m.manifest_path.clone()) {
                 out.push(m);
@@ -28,10 +29,7 @@ async fn manifests_of(table: &Table, snapshots: &[i64]) -> Result<Vec<ManifestFi
     Ok(out)
 }
 
-pub(super) async fn manifests(
-    table: &Table,
-    snapshots: Vec<i64>,
-) -> Result<(Vec<FieldRef>, Vec<Value>)> {
+pub(super) async fn manifests(table: &Table, snapshots: Vec<i64>) -> Result<(Vec<FieldRef>, Vec<Value>)> {
     let summary = DataType::Struct(
         vec![
             Field::new("contains_null", DataType::Boolean, true),
@@ -111,11 +109,7 @@ async fn entries_of(
     snapshots: &[i64],
     keep: impl Fn(&ManifestFile) -> bool,
 ) -> Result<Vec<ManifestEntry>> {
-    let manifests: Vec<ManifestFile> = manifests_of(table, snapshots)
-        .await?
-        .into_iter()
-        .filter(|m| keep(m))
-        .collect();
+    let manifests: Vec<ManifestFile> = manifests_of(table, snapshots).await?.into_iter().filter(|m| keep(m)).collect();
     let loaded = load_manifests(table.io(), &manifests, table.metadata()).await?;
     Ok(loaded.into_iter().flatten().collect())
 }
@@ -134,10 +128,7 @@ pub(super) async fn files(
         M::DeleteFiles | M::AllDeleteFiles => Some(ManifestContentType::Deletes),
         _ => None,
     };
-    let entries = entries_of(table, &snapshots, |m| {
-        content.is_none_or(|c| m.content == c)
-    })
-    .await?;
+    let entries = entries_of(table, &snapshots, |m| content.is_none_or(|c| m.content == c)).await?;
     let mut seen = HashSet::new();
     let rows = entries
         .iter()
@@ -151,20 +142,14 @@ pub(super) async fn files(
     Ok((fields, rows))
 }
 
-pub(super) async fn entries(
-    table: &Table,
-    snapshot: Option<i64>,
-) -> Result<(Vec<FieldRef>, Vec<Value>)> {
+pub(super) async fn entries(table: &Table, snapshot: Option<i64>) -> Result<(Vec<FieldRef>, Vec<Value>)> {
     let (partitions, readable) = (Partitions::of(table)?, Readable::of(table.metadata()));
     let fields = vec![
         int("status"),
         long("snapshot_id"),
         long("sequence_number"),
         long("file_sequence_number"),
-        field(
-            "data_file",
-            DataType::Struct(file_columns(&partitions).into()),
-        ),
+        field("data_file", DataType::Struct(file_columns(&partitions).into())),
         readable.column(),
     ];
     let snapshots: Vec<i64> = snapshot.into_iter().collect();
@@ -199,10 +184,7 @@ struct Totals {
     updated: Option<(i64, i64)>,
 }
 
-pub(super) async fn partitions(
-    table: &Table,
-    snapshot: Option<i64>,
-) -> Result<(Vec<FieldRef>, Vec<Value>)> {
+pub(super) async fn partitions(table: &Table, snapshot: Option<i64>) -> Result<(Vec<FieldRef>, Vec<Value>)> {
     let partitions = Partitions::of(table)?;
     let column = partitions.column();
     let mut fields = Vec::new();
@@ -222,11 +204,7 @@ pub(super) async fn partitions(
     ]);
     let snapshots: Vec<i64> = snapshot.into_iter().collect();
     let mut totals: BTreeMap<String, Totals> = BTreeMap::new();
-    for e in entries_of(table, &snapshots, |_| true)
-        .await?
-        .iter()
-        .filter(|e| e.is_live())
-    {
+    for e in entries_of(table, &snapshots, |_| true).await?.iter().filter(|e| e.is_live()) {
         let f = &e.file;
         let partition = partitions.value(f);
         let t = totals.entry(partition.to_string()).or_default();
@@ -247,10 +225,7 @@ pub(super) async fn partitions(
                 t.equality_files += 1;
             }
         }
-        if let Some(s) = e
-            .snapshot_id
-            .and_then(|id| table.metadata().snapshot_by_id(id))
-        {
+        if let Some(s) = e.snapshot_id.and_then(|id| table.metadata().snapshot_by_id(id)) {
             t.updated = t.updated.max(Some((s.timestamp_ms(), s.snapshot_id())));
         }
     }

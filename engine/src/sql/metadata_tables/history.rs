@@ -28,13 +28,10 @@ pub(super) fn snapshots(table: &Table) -> (Vec<FieldRef>, Vec<Value>) {
     let rows = ordered(table)
         .iter()
         .map(|s| {
-            let mut summary: Vec<(&String, &String)> =
-                s.summary().additional_properties.iter().collect();
+            let mut summary: Vec<(&String, &String)> = s.summary().additional_properties.iter().collect();
             summary.sort();
-            let summary: serde_json::Map<String, Value> = summary
-                .into_iter()
-                .map(|(k, v)| (k.clone(), Value::from(v.as_str())))
-                .collect();
+            let summary: serde_json::Map<String, Value> =
+                summary.into_iter().map(|(k, v)| (k.clone(), Value::from(v.as_str()))).collect();
             json!({
                 "committed_at": micros(s.timestamp_ms()),
                 "snapshot_id": s.snapshot_id(),
@@ -94,16 +91,9 @@ pub(super) fn refs(table: &Table) -> Result<(Vec<FieldRef>, Vec<Value>)> {
         .into_iter()
         .map(|(name, r)| {
             let (kind, age, keep, snapshot_age) = match r.retention {
-                SnapshotRetention::Branch {
-                    min_snapshots_to_keep,
-                    max_snapshot_age_ms,
-                    max_ref_age_ms,
-                } => (
-                    "BRANCH",
-                    max_ref_age_ms,
-                    min_snapshots_to_keep,
-                    max_snapshot_age_ms,
-                ),
+                SnapshotRetention::Branch { min_snapshots_to_keep, max_snapshot_age_ms, max_ref_age_ms } => {
+                    ("BRANCH", max_ref_age_ms, min_snapshots_to_keep, max_snapshot_age_ms)
+                }
                 SnapshotRetention::Tag { max_ref_age_ms } => ("TAG", max_ref_age_ms, None, None),
             };
             json!({
@@ -135,12 +125,8 @@ pub(super) fn metadata_log(table: &Table) -> (Vec<FieldRef>, Vec<Value>) {
         .map(|l| (l.timestamp_ms, l.metadata_file.clone()))
         .chain([current])
         .map(|(ms, file)| {
-            let snapshot = m
-                .history()
-                .iter()
-                .rev()
-                .find(|l| l.timestamp_ms <= ms)
-                .and_then(|l| m.snapshot_by_id(l.snapshot_id));
+            let snapshot =
+                m.history().iter().rev().find(|l| l.timestamp_ms <= ms).and_then(|l| m.snapshot_by_id(l.snapshot_id));
             json!({
                 "timestamp": micros(ms),
                 "file": file,

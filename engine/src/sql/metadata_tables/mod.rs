@@ -78,11 +78,7 @@ impl MetadataTable {
 }
 
 /// The rows of a metadata table; `snapshot` is the one to show where a table shows one, `None` = the table has none.
-pub async fn batch(
-    table: &Table,
-    kind: MetadataTable,
-    snapshot: Option<i64>,
-) -> Result<RecordBatch> {
+pub async fn batch(table: &Table, kind: MetadataTable, snapshot: Option<i64>) -> Result<RecordBatch> {
     use MetadataTable as M;
     let (fields, rows) = match kind {
         M::Snapshots => history::snapshots(table),
@@ -91,12 +87,8 @@ pub async fn batch(
         M::MetadataLogEntries => history::metadata_log(table),
         M::Manifests => files::manifests(table, snapshot.into_iter().collect()).await?,
         M::AllManifests => files::manifests(table, all_snapshots(table)).await?,
-        M::Files | M::DataFiles | M::DeleteFiles => {
-            files::files(table, kind, snapshot.into_iter().collect()).await?
-        }
-        M::AllFiles | M::AllDataFiles | M::AllDeleteFiles => {
-            files::files(table, kind, all_snapshots(table)).await?
-        }
+        M::Files | M::DataFiles | M::DeleteFiles => files::files(table, kind, snapshot.into_iter().collect()).await?,
+        M::AllFiles | M::AllDataFiles | M::AllDeleteFiles => files::files(table, kind, all_snapshots(table)).await?,
         M::Entries => files::entries(table, snapshot).await?,
         M::Partitions => files::partitions(table, snapshot).await?,
         M::Changes => {
@@ -121,18 +113,12 @@ pub(super) async fn provider(
         return crate::cdc::sql::changes_table(table).await;
     }
     let batch = batch(table, kind, snapshot).await?;
-    Ok(Arc::new(MemTable::try_new(
-        batch.schema(),
-        vec![vec![batch]],
-    )?))
+    Ok(Arc::new(MemTable::try_new(batch.schema(), vec![vec![batch]])?))
 }
 
 /// Ids of all snapshots, oldest first.
 fn all_snapshots(table: &Table) -> Vec<i64> {
-    history::ordered(table)
-        .iter()
-        .map(|s| s.snapshot_id())
-        .collect()
+    history::ordered(table).iter().map(|s| s.snapshot_id()).collect()
 }
 
 /// Rows as JSON objects become a batch: one place knows how.
@@ -140,13 +126,9 @@ fn decode(schema: SchemaRef, rows: &[Value]) -> Result<RecordBatch> {
     if rows.is_empty() {
         return Ok(RecordBatch::new_empty(schema));
     }
-    let mut decoder = ReaderBuilder::new(schema)
-        .with_batch_size(rows.len())
-        .build_decoder()?;
+    let mut decoder = ReaderBuilder::new(schema).with_batch_size(rows.len()).build_decoder()?;
     decoder.serialize(rows)?;
-    decoder
-        .flush()?
-        .ok_or_else(|| Error::internal("metadata rows gave no batch"))
+    decoder.flush()?.ok_or_else(|| Error::internal("metadata rows gave no batch"))
 }
 
 fn field(name: &str, ty: DataType) -> FieldRef {
@@ -166,31 +148,16 @@ fn text(name: &str) -> FieldRef {
 }
 
 fn time(name: &str) -> FieldRef {
-    field(
-        name,
-        DataType::Timestamp(TimeUnit::Microsecond, Some(UTC.into())),
-    )
+    field(name, DataType::Timestamp(TimeUnit::Microsecond, Some(UTC.into())))
 }
 
 fn map(name: &str, key: DataType, value: DataType) -> FieldRef {
-    let entries = DataType::Struct(
-        vec![
-            Field::new("key", key, false),
-            Field::new("value", value, true),
-        ]
-        .into(),
-    );
-    field(
-        name,
-        DataType::Map(Arc::new(Field::new("key_value", entries, false)), false),
-    )
+    let entries = DataType::Struct(vec![Field::new("key", key, false), Field::new("value", value, true)].into());
+    field(name, DataType::Map(Arc::new(Field::new("key_value", entries, false)), false))
 }
 
 fn list(name: &str, element: DataType) -> FieldRef {
-    field(
-        name,
-        DataType::List(Arc::new(Field::new("element", element, true))),
-    )
+    field(name, DataType::List(Arc::new(Field::new("element", element, true))))
 }
 
 /// A time column's value from milliseconds.

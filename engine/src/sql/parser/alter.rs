@@ -18,10 +18,7 @@ impl Cursor {
         } else if self.word("UNSET") {
             self.need("TBLPROPERTIES")?;
             let if_exists = self.if_exists();
-            AlterAction::UnsetProperties {
-                keys: self.list(Self::property_key)?,
-                if_exists,
-            }
+            AlterAction::UnsetProperties { keys: self.list(Self::property_key)?, if_exists }
         } else if self.word("ADD") {
             self.alter_add()?
         } else if self.word("DROP") {
@@ -33,10 +30,7 @@ impl Cursor {
                 self.need("COLUMN")?;
                 let path = self.name()?;
                 self.need("TO")?;
-                AlterAction::RenameColumn {
-                    path,
-                    to: self.ident()?,
-                }
+                AlterAction::RenameColumn { path, to: self.ident()? }
             }
         } else if self.word("ALTER") || self.word("CHANGE") {
             self.alter_column()?
@@ -45,11 +39,7 @@ impl Cursor {
                 let from = self.term()?;
                 self.need("WITH")?;
                 let to = self.term()?;
-                AlterAction::ReplacePartitionField {
-                    from,
-                    to,
-                    name: self.as_name()?,
-                }
+                AlterAction::ReplacePartitionField { from, to, name: self.as_name()? }
             } else {
                 self.set_ref(false, true)?
             }
@@ -80,10 +70,7 @@ impl Cursor {
     fn alter_add(&mut self) -> Result<AlterAction> {
         if self.words(&["PARTITION", "FIELD"]) {
             let term = self.term()?;
-            return Ok(AlterAction::AddPartitionField {
-                term,
-                name: self.as_name()?,
-            });
+            return Ok(AlterAction::AddPartitionField { term, name: self.as_name()? });
         }
         if self.any_word(&["COLUMNS", "COLUMN"]).is_none() {
             return self.expected("COLUMN, COLUMNS or PARTITION FIELD");
@@ -94,10 +81,7 @@ impl Cursor {
         } else {
             self.comma(|p| p.column_def(true))?
         };
-        Ok(AlterAction::AddColumns {
-            columns,
-            if_not_exists,
-        })
+        Ok(AlterAction::AddColumns { columns, if_not_exists })
     }
 
     fn alter_drop(&mut self) -> Result<AlterAction> {
@@ -109,22 +93,13 @@ impl Cursor {
         }
         if let Some(kind) = self.any_word(&["BRANCH", "TAG"]) {
             let if_exists = self.if_exists();
-            return Ok(AlterAction::DropRef {
-                branch: kind == "BRANCH",
-                name: self.ident()?,
-                if_exists,
-            });
+            return Ok(AlterAction::DropRef { branch: kind == "BRANCH", name: self.ident()?, if_exists });
         }
         if self.any_word(&["COLUMNS", "COLUMN"]).is_none() {
-            return self
-                .expected("COLUMN, COLUMNS, PARTITION FIELD, IDENTIFIER FIELDS, BRANCH or TAG");
+            return self.expected("COLUMN, COLUMNS, PARTITION FIELD, IDENTIFIER FIELDS, BRANCH or TAG");
         }
         let if_exists = self.if_exists();
-        let paths = if self.peek_is(&Token::LParen) {
-            self.list(Self::name)?
-        } else {
-            self.comma(Self::name)?
-        };
+        let paths = if self.peek_is(&Token::LParen) { self.list(Self::name)? } else { self.comma(Self::name)? };
         Ok(AlterAction::DropColumns { paths, if_exists })
     }
 
@@ -146,18 +121,13 @@ impl Cursor {
         } else if self.words(&["DROP", "DEFAULT"]) {
             ColumnChange::DropDefault
         } else {
-            return self
-                .expected("TYPE, COMMENT, FIRST, AFTER, SET|DROP NOT NULL or SET|DROP DEFAULT");
+            return self.expected("TYPE, COMMENT, FIRST, AFTER, SET|DROP NOT NULL or SET|DROP DEFAULT");
         };
         Ok(AlterAction::AlterColumn { path, change })
     }
 
     fn as_name(&mut self) -> Result<Option<String>> {
-        if self.word("AS") {
-            Ok(Some(self.ident()?))
-        } else {
-            Ok(None)
-        }
+        if self.word("AS") { Ok(Some(self.ident()?)) } else { Ok(None) }
     }
 
     /// After `CREATE [OR REPLACE]` or `REPLACE`.
@@ -221,18 +191,12 @@ impl Cursor {
     /// After `WRITE`.
     fn write_order(&mut self) -> Result<AlterAction> {
         if self.word("UNORDERED") {
-            return Ok(AlterAction::WriteOrder {
-                terms: Vec::new(),
-                distribution: Some("none"),
-            });
+            return Ok(AlterAction::WriteOrder { terms: Vec::new(), distribution: Some("none") });
         }
         let hash = self.words(&["DISTRIBUTED", "BY", "PARTITION"]);
         let local = self.word("LOCALLY");
         if hash && !local && !self.peek("ORDERED") {
-            return Ok(AlterAction::WriteOrder {
-                terms: Vec::new(),
-                distribution: Some("hash"),
-            });
+            return Ok(AlterAction::WriteOrder { terms: Vec::new(), distribution: Some("hash") });
         }
         if !self.words(&["ORDERED", "BY"]) {
             return self.expected("[DISTRIBUTED BY PARTITION] [LOCALLY] ORDERED BY, or UNORDERED");
@@ -249,10 +213,7 @@ impl Cursor {
         } else {
             Some("range")
         };
-        Ok(AlterAction::WriteOrder {
-            terms,
-            distribution,
-        })
+        Ok(AlterAction::WriteOrder { terms, distribution })
     }
 
     fn sort_term(&mut self) -> Result<SortTerm> {
@@ -265,10 +226,6 @@ impl Cursor {
                 None => return self.expected("FIRST or LAST"),
             };
         }
-        Ok(SortTerm {
-            term,
-            descending,
-            nulls_first,
-        })
+        Ok(SortTerm { term, descending, nulls_first })
     }
 }

@@ -41,11 +41,7 @@ impl Cursor {
             } else if self.words(&["WITH", "DBPROPERTIES"]) || self.words(&["WITH", "PROPERTIES"]) {
                 properties.extend(self.properties()?);
             } else {
-                return Ok(Statement::CreateNamespace {
-                    name,
-                    if_not_exists,
-                    properties,
-                });
+                return Ok(Statement::CreateNamespace { name, if_not_exists, properties });
             }
         }
     }
@@ -92,9 +88,7 @@ impl Cursor {
             } else if self.peek_is(&Token::EOF) || self.peek_is(&Token::SemiColon) {
                 break;
             } else {
-                return self.expected(
-                    "USING, PARTITIONED BY, TBLPROPERTIES, LOCATION, COMMENT or AS query",
-                );
+                return self.expected("USING, PARTITIONED BY, TBLPROPERTIES, LOCATION, COMMENT or AS query");
             }
         }
         if t.columns.is_empty() && t.query.is_none() {
@@ -105,19 +99,9 @@ impl Cursor {
 
     /// `name type [NOT NULL] [DEFAULT e] [COMMENT 's']`, and with `alter` a path and `FIRST|AFTER c`.
     pub(super) fn column_def(&mut self, alter: bool) -> Result<ColumnDef> {
-        let path = if alter {
-            self.name()?
-        } else {
-            vec![self.ident()?]
-        };
-        let mut c = ColumnDef {
-            path,
-            ty: self.data_type()?,
-            required: false,
-            comment: None,
-            default: None,
-            position: None,
-        };
+        let path = if alter { self.name()? } else { vec![self.ident()?] };
+        let mut c =
+            ColumnDef { path, ty: self.data_type()?, required: false, comment: None, default: None, position: None };
         loop {
             if self.words(&["NOT", "NULL"]) {
                 c.required = true;
@@ -147,10 +131,7 @@ impl Cursor {
     pub(super) fn term(&mut self) -> Result<Term> {
         let name = self.name()?;
         if !self.p.consume_token(&Token::LParen) {
-            return Ok(Term {
-                transform: Transform::Identity,
-                column: name,
-            });
+            return Ok(Term { transform: Transform::Identity, column: name });
         }
         let (mut width, mut column) = (None, None);
         loop {
@@ -206,14 +187,7 @@ impl Cursor {
             let _ = self.string()?;
         }
         self.need("AS")?;
-        Ok(Statement::CreateView {
-            name,
-            or_replace,
-            if_not_exists,
-            temporary,
-            columns,
-            query: self.query()?,
-        })
+        Ok(Statement::CreateView { name, or_replace, if_not_exists, temporary, columns, query: self.query()? })
     }
 
     /// After `DROP`.
@@ -225,28 +199,17 @@ impl Cursor {
             let name = self.name()?;
             let cascade = self.word("CASCADE");
             let _ = !cascade && self.word("RESTRICT");
-            return Ok(Statement::DropNamespace {
-                name,
-                if_exists,
-                cascade,
-            });
+            return Ok(Statement::DropNamespace { name, if_exists, cascade });
         }
         if self.word("TABLE") {
             self.what = "DROP TABLE";
             let if_exists = self.if_exists();
-            return Ok(Statement::DropTable {
-                table: self.name()?,
-                if_exists,
-                purge: self.word("PURGE"),
-            });
+            return Ok(Statement::DropTable { table: self.name()?, if_exists, purge: self.word("PURGE") });
         }
         if self.word("VIEW") {
             self.what = "DROP VIEW";
             let if_exists = self.if_exists();
-            return Ok(Statement::DropView {
-                name: self.name()?,
-                if_exists,
-            });
+            return Ok(Statement::DropView { name: self.name()?, if_exists });
         }
         self.expected("NAMESPACE, TABLE or VIEW")
     }

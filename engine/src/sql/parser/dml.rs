@@ -4,9 +4,7 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 
 use super::Cursor;
 use crate::Result;
-use crate::sql::ast::{
-    Assignment, Delete, Insert, Merge, MergeAction, MergeClause, MergeKind, Statement, Update,
-};
+use crate::sql::ast::{Assignment, Delete, Insert, Merge, MergeAction, MergeClause, MergeKind, Statement, Update};
 
 impl Cursor {
     /// After `INSERT`.
@@ -23,38 +21,23 @@ impl Cursor {
         if self.word("PARTITION") {
             partition = self.list(|p| {
                 let column = p.ident()?;
-                let value = if p.p.consume_token(&Token::Eq) {
-                    Some(p.expr()?)
-                } else {
-                    None
-                };
+                let value = if p.p.consume_token(&Token::Eq) { Some(p.expr()?) } else { None };
                 Ok((column, value))
             })?;
         }
         let by_name = self.words(&["BY", "NAME"]);
         let mut columns = None;
         // `(` may open a column list or a query
-        let query = ["SELECT", "WITH", "VALUES", "TABLE"]
-            .iter()
-            .any(|w| self.peek_nth(1, w))
+        let query = ["SELECT", "WITH", "VALUES", "TABLE"].iter().any(|w| self.peek_nth(1, w))
             || self.p.peek_nth_token_ref(1).token == Token::LParen;
         if self.peek_is(&Token::LParen) && !query {
             columns = Some(self.list(Self::ident)?);
         }
         if by_name && columns.is_some() {
-            return self.expected(
-                "a query: BY NAME and a column list exclude each other; before this place",
-            );
+            return self.expected("a query: BY NAME and a column list exclude each other; before this place");
         }
         let source = self.query()?;
-        Ok(Statement::Insert(Box::new(Insert {
-            table,
-            overwrite,
-            columns,
-            by_name,
-            partition,
-            source,
-        })))
+        Ok(Statement::Insert(Box::new(Insert { table, overwrite, columns, by_name, partition, source })))
     }
 
     /// After `DELETE FROM`.
@@ -62,16 +45,8 @@ impl Cursor {
         self.what = "DELETE";
         let table = self.name()?;
         let alias = self.alias("WHERE")?;
-        let selection = if self.word("WHERE") {
-            Some(self.expr()?)
-        } else {
-            None
-        };
-        Ok(Statement::Delete(Box::new(Delete {
-            table,
-            alias,
-            selection,
-        })))
+        let selection = if self.word("WHERE") { Some(self.expr()?) } else { None };
+        Ok(Statement::Delete(Box::new(Delete { table, alias, selection })))
     }
 
     /// After `UPDATE`.
@@ -81,17 +56,8 @@ impl Cursor {
         let alias = self.alias("SET")?;
         self.need("SET")?;
         let assignments = self.comma(Self::assignment)?;
-        let selection = if self.word("WHERE") {
-            Some(self.expr()?)
-        } else {
-            None
-        };
-        Ok(Statement::Update(Box::new(Update {
-            table,
-            alias,
-            assignments,
-            selection,
-        })))
+        let selection = if self.word("WHERE") { Some(self.expr()?) } else { None };
+        Ok(Statement::Update(Box::new(Update { table, alias, assignments, selection })))
     }
 
     /// After `MERGE INTO`.
@@ -110,13 +76,7 @@ impl Cursor {
         if clauses.is_empty() {
             return self.expected("WHEN [NOT] MATCHED …");
         }
-        Ok(Statement::Merge(Box::new(Merge {
-            target,
-            alias,
-            source,
-            on,
-            clauses,
-        })))
+        Ok(Statement::Merge(Box::new(Merge { target, alias, source, on, clauses })))
     }
 
     fn merge_clause(&mut self) -> Result<MergeClause> {
@@ -124,28 +84,15 @@ impl Cursor {
             MergeKind::Matched
         } else if self.words(&["NOT", "MATCHED", "BY", "SOURCE"]) {
             MergeKind::NotMatchedBySource
-        } else if self.words(&["NOT", "MATCHED", "BY", "TARGET"]) || self.words(&["NOT", "MATCHED"])
-        {
+        } else if self.words(&["NOT", "MATCHED", "BY", "TARGET"]) || self.words(&["NOT", "MATCHED"]) {
             MergeKind::NotMatched
         } else {
             return self.expected("MATCHED, NOT MATCHED [BY TARGET] or NOT MATCHED BY SOURCE");
         };
-        let condition = if self.word("AND") {
-            Some(self.expr()?)
-        } else {
-            None
-        };
+        let condition = if self.word("AND") { Some(self.expr()?) } else { None };
         self.need("THEN")?;
-        let action = if kind == MergeKind::NotMatched {
-            self.merge_insert()?
-        } else {
-            self.merge_change(kind)?
-        };
-        Ok(MergeClause {
-            kind,
-            condition,
-            action,
-        })
+        let action = if kind == MergeKind::NotMatched { self.merge_insert()? } else { self.merge_change(kind)? };
+        Ok(MergeClause { kind, condition, action })
     }
 
     fn merge_change(&mut self, kind: MergeKind) -> Result<MergeAction> {
@@ -187,17 +134,12 @@ impl Cursor {
     fn assignment(&mut self) -> Result<Assignment> {
         let target = self.name()?;
         self.token(&Token::Eq)?;
-        Ok(Assignment {
-            target,
-            value: self.expr()?,
-        })
+        Ok(Assignment { target, value: self.expr()? })
     }
 
     /// `[AS] alias`, unless the next word goes on with the statement.
     fn alias(&mut self, next: &str) -> Result<Option<String>> {
-        if self.word("AS")
-            || (!self.peek(next) && matches!(self.p.peek_token_ref().token, Token::Word(_)))
-        {
+        if self.word("AS") || (!self.peek(next) && matches!(self.p.peek_token_ref().token, Token::Word(_))) {
             return Ok(Some(self.ident()?));
         }
         Ok(None)

@@ -26,8 +26,7 @@ const STATEMENTS: &str = "SELECT, WITH, VALUES, EXPLAIN, CREATE, REPLACE, DROP, 
 /// Parses one statement. Errors say which statement, where (line and column in `text`), what was found and what is
 /// allowed there.
 pub fn parse(text: &str) -> Result<Statement> {
-    let text = split::strip_comments(text.trim())
-        .trim_end_matches(|c: char| c == ';' || c.is_whitespace());
+    let text = split::strip_comments(text.trim()).trim_end_matches(|c: char| c == ';' || c.is_whitespace());
     stack();
     if let Some(set) = parse_set(text) {
         return Ok(set);
@@ -68,10 +67,7 @@ pub fn parse_name(text: &str) -> Result<Name> {
 
 /// `SET` takes the rest of the text as it stands.
 fn parse_set(text: &str) -> Option<Statement> {
-    let rest = text
-        .get(..3)
-        .filter(|s| s.eq_ignore_ascii_case("set"))
-        .map(|_| &text[3..])?;
+    let rest = text.get(..3).filter(|s| s.eq_ignore_ascii_case("set")).map(|_| &text[3..])?;
     if rest.starts_with(|c: char| !c.is_whitespace()) {
         return None;
     }
@@ -80,10 +76,7 @@ fn parse_set(text: &str) -> Option<Statement> {
         Some((k, v)) => (unquote(k), Some(unquote(v))),
         None => (unquote(rest), None),
     };
-    Some(Statement::Set {
-        key: Some(key).filter(|k| !k.is_empty()),
-        value,
-    })
+    Some(Statement::Set { key: Some(key).filter(|k| !k.is_empty()), value })
 }
 
 /// Position in the tokens of one statement.
@@ -98,14 +91,8 @@ pub(super) struct Cursor {
 impl Cursor {
     fn new(tokens: Vec<TokenWithSpan>) -> Self {
         static DIALECT: SparkDialect = SparkDialect;
-        let p = Parser::new(&DIALECT)
-            .with_recursion_limit(RECURSION_LIMIT)
-            .with_tokens_with_locations(tokens);
-        Self {
-            p,
-            what: "statement",
-            pending_gt: 0,
-        }
+        let p = Parser::new(&DIALECT).with_recursion_limit(RECURSION_LIMIT).with_tokens_with_locations(tokens);
+        Self { p, what: "statement", pending_gt: 0 }
     }
 
     fn statement(&mut self) -> Result<Statement> {
@@ -160,9 +147,7 @@ impl Cursor {
         }
         if self.words(&["TRUNCATE", "TABLE"]) {
             self.what = "TRUNCATE TABLE";
-            return Ok(Statement::Truncate {
-                table: self.name()?,
-            });
+            return Ok(Statement::Truncate { table: self.name()? });
         }
         if self.word("CALL") {
             return self.call();
@@ -172,23 +157,12 @@ impl Cursor {
 
     fn show(&mut self) -> Result<Statement> {
         self.what = "SHOW";
-        if self
-            .any_word(&["NAMESPACES", "DATABASES", "SCHEMAS"])
-            .is_some()
-        {
-            let parent = if self.any_word(&["IN", "FROM"]).is_some() {
-                Some(self.name()?)
-            } else {
-                None
-            };
+        if self.any_word(&["NAMESPACES", "DATABASES", "SCHEMAS"]).is_some() {
+            let parent = if self.any_word(&["IN", "FROM"]).is_some() { Some(self.name()?) } else { None };
             return Ok(Statement::ShowNamespaces { parent });
         }
         if self.word("TABLES") {
-            let namespace = if self.any_word(&["IN", "FROM"]).is_some() {
-                Some(self.name()?)
-            } else {
-                None
-            };
+            let namespace = if self.any_word(&["IN", "FROM"]).is_some() { Some(self.name()?) } else { None };
             return Ok(Statement::ShowTables { namespace });
         }
         if self.word("TBLPROPERTIES") {
@@ -201,28 +175,20 @@ impl Cursor {
             return Ok(Statement::ShowProperties { table, key });
         }
         if self.words(&["CREATE", "TABLE"]) {
-            return Ok(Statement::ShowCreate {
-                table: self.name()?,
-            });
+            return Ok(Statement::ShowCreate { table: self.name()? });
         }
         self.expected("NAMESPACES, TABLES, TBLPROPERTIES or CREATE TABLE")
     }
 
     fn describe(&mut self) -> Result<Statement> {
         self.what = "DESCRIBE";
-        if self
-            .any_word(&["NAMESPACE", "DATABASE", "SCHEMA"])
-            .is_some()
-        {
+        if self.any_word(&["NAMESPACE", "DATABASE", "SCHEMA"]).is_some() {
             let _ = self.word("EXTENDED");
             return Ok(Statement::DescribeNamespace { name: self.name()? });
         }
         let _ = self.word("TABLE");
         let extended = self.any_word(&["EXTENDED", "FORMATTED"]).is_some();
-        Ok(Statement::Describe {
-            table: self.name()?,
-            extended,
-        })
+        Ok(Statement::Describe { table: self.name()?, extended })
     }
 
     fn call(&mut self) -> Result<Statement> {
@@ -276,25 +242,15 @@ impl Cursor {
             Token::EOF => ("the end of the statement".to_string(), String::new()),
             t => (
                 format!("{:?}", t.to_string()),
-                format!(
-                    " at line {}, column {}",
-                    found.span.start.line, found.span.start.column
-                ),
+                format!(" at line {}, column {}", found.span.start.line, found.span.start.column),
             ),
         };
-        Err(Error::invalid(format!(
-            "cannot parse {}: expected {allowed}, found {what}{at}",
-            self.what
-        )))
+        Err(Error::invalid(format!("cannot parse {}: expected {allowed}, found {what}{at}", self.what)))
     }
 
     fn end(&mut self) -> Result<()> {
         while self.p.consume_token(&Token::SemiColon) {}
-        if self.peek_is(&Token::EOF) {
-            Ok(())
-        } else {
-            self.expected("the end of the statement")
-        }
+        if self.peek_is(&Token::EOF) { Ok(()) } else { self.expected("the end of the statement") }
     }
 
     fn peek_is(&self, token: &Token) -> bool {
@@ -334,19 +290,11 @@ impl Cursor {
     }
 
     fn need(&mut self, word: &str) -> Result<()> {
-        if self.word(word) {
-            Ok(())
-        } else {
-            self.expected(word)
-        }
+        if self.word(word) { Ok(()) } else { self.expected(word) }
     }
 
     fn token(&mut self, token: &Token) -> Result<()> {
-        if self.p.consume_token(token) {
-            Ok(())
-        } else {
-            self.expected(&format!("{:?}", token.to_string()))
-        }
+        if self.p.consume_token(token) { Ok(()) } else { self.expected(&format!("{:?}", token.to_string())) }
     }
 
     /// An identifier, quoted or not; any word will do.
@@ -430,11 +378,7 @@ impl Cursor {
             }
             self.p.advance_token();
         }
-        if key.is_empty() {
-            self.expected("a property key")
-        } else {
-            Ok(key)
-        }
+        if key.is_empty() { self.expected("a property key") } else { Ok(key) }
     }
 
     /// `('key' = 'value', …)`.

@@ -99,17 +99,8 @@ impl Cursor {
         let _ = self.p.consume_token(&Token::Colon);
         let ty = self.nested_type(depth)?;
         let required = self.words(&["NOT", "NULL"]);
-        let comment = if self.word("COMMENT") {
-            Some(self.string()?)
-        } else {
-            None
-        };
-        Ok(SqlField {
-            name,
-            ty,
-            required,
-            comment,
-        })
+        let comment = if self.word("COMMENT") { Some(self.string()?) } else { None };
+        Ok(SqlField { name, ty, required, comment })
     }
 
     /// `(p)`, `(p, s)` or nothing: Spark's default is (10, 0).
@@ -123,9 +114,7 @@ impl Cursor {
             self.token(&Token::RParen)?;
         }
         if precision == 0 || precision > 38 || scale > precision {
-            return self.expected(&format!(
-                "DECIMAL(p,s) with 1 <= p <= 38 and s <= p, not ({precision},{scale}),"
-            ));
+            return self.expected(&format!("DECIMAL(p,s) with 1 <= p <= 38 and s <= p, not ({precision},{scale}),"));
         }
         Ok(SqlType::Decimal(precision, scale))
     }
@@ -157,11 +146,7 @@ impl Cursor {
             }
             text = format!("{name}({})", args.join(", "));
         }
-        Ok(if name == "geometry" {
-            SqlType::Geometry(text)
-        } else {
-            SqlType::Geography(text)
-        })
+        Ok(if name == "geometry" { SqlType::Geometry(text) } else { SqlType::Geography(text) })
     }
 
     fn open(&mut self) -> Result<()> {

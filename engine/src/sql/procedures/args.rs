@@ -20,18 +20,12 @@ pub(crate) struct Parameter {
 impl Parameter {
     /// One that must be given.
     pub(crate) const fn required(name: &'static str) -> Self {
-        Self {
-            name,
-            required: true,
-        }
+        Self { name, required: true }
     }
 
     /// One that may be left out.
     pub(crate) const fn optional(name: &'static str) -> Self {
-        Self {
-            name,
-            required: false,
-        }
+        Self { name, required: false }
     }
 }
 
@@ -49,13 +43,7 @@ impl Args {
         parameters: &[Parameter],
         given: Vec<(Option<String>, ScalarValue)>,
     ) -> Result<Self> {
-        let names = || {
-            parameters
-                .iter()
-                .map(|p| p.name)
-                .collect::<Vec<_>>()
-                .join(", ")
-        };
+        let names = || parameters.iter().map(|p| p.name).collect::<Vec<_>>().join(", ");
         let mut values = BTreeMap::new();
         for (i, (name, value)) in given.into_iter().enumerate() {
             let parameter = match &name {
@@ -63,44 +51,22 @@ impl Args {
                 None => parameters.get(i),
             };
             let Some(parameter) = parameter else {
-                let what = name.map_or_else(
-                    || format!("argument {}", i + 1),
-                    |n| format!("parameter {n}"),
-                );
-                return Err(Error::invalid(format!(
-                    "{procedure} has no {what}; it has: {}",
-                    names()
-                )));
+                let what = name.map_or_else(|| format!("argument {}", i + 1), |n| format!("parameter {n}"));
+                return Err(Error::invalid(format!("{procedure} has no {what}; it has: {}", names())));
             };
             if values.insert(parameter.name, value).is_some() {
-                return Err(Error::invalid(format!(
-                    "{procedure}: {} is given twice",
-                    parameter.name
-                )));
+                return Err(Error::invalid(format!("{procedure}: {} is given twice", parameter.name)));
             }
         }
         values.retain(|_, v| !v.is_null());
-        if let Some(missing) = parameters
-            .iter()
-            .find(|p| p.required && !values.contains_key(p.name))
-        {
-            return Err(Error::invalid(format!(
-                "{procedure} needs {}; its parameters: {}",
-                missing.name,
-                names()
-            )));
+        if let Some(missing) = parameters.iter().find(|p| p.required && !values.contains_key(p.name)) {
+            return Err(Error::invalid(format!("{procedure} needs {}; its parameters: {}", missing.name, names())));
         }
-        Ok(Self {
-            procedure: procedure.to_string(),
-            values,
-        })
+        Ok(Self { procedure: procedure.to_string(), values })
     }
 
     fn wrong(&self, name: &str, want: &str) -> Error {
-        let found = self
-            .values
-            .get(name)
-            .map_or_else(|| "nothing".to_string(), ToString::to_string);
+        let found = self.values.get(name).map_or_else(|| "nothing".to_string(), ToString::to_string);
         Error::invalid(format!("{}: {name} is {want}, not {found}", self.procedure))
     }
 
@@ -108,19 +74,16 @@ impl Args {
     pub(crate) fn string(&self, name: &str) -> Result<Option<String>> {
         match self.values.get(name) {
             None => Ok(None),
-            Some(
-                ScalarValue::Utf8(Some(s))
-                | ScalarValue::LargeUtf8(Some(s))
-                | ScalarValue::Utf8View(Some(s)),
-            ) => Ok(Some(s.clone())),
+            Some(ScalarValue::Utf8(Some(s)) | ScalarValue::LargeUtf8(Some(s)) | ScalarValue::Utf8View(Some(s))) => {
+                Ok(Some(s.clone()))
+            }
             Some(_) => Err(self.wrong(name, "a string")),
         }
     }
 
     /// A string that must be given.
     pub(crate) fn need_string(&self, name: &str) -> Result<String> {
-        self.string(name)?
-            .ok_or_else(|| self.wrong(name, "a string"))
+        self.string(name)?.ok_or_else(|| self.wrong(name, "a string"))
     }
 
     /// The table that parameter `table` names.
@@ -136,11 +99,7 @@ impl Args {
     pub(crate) fn integer(&self, name: &str) -> Result<Option<i64>> {
         match self.values.get(name) {
             None => Ok(None),
-            Some(v) => match v
-                .data_type()
-                .is_integer()
-                .then(|| v.cast_to(&DataType::Int64))
-            {
+            Some(v) => match v.data_type().is_integer().then(|| v.cast_to(&DataType::Int64)) {
                 Some(Ok(ScalarValue::Int64(Some(n)))) => Ok(Some(n)),
                 _ => Err(self.wrong(name, "an integer")),
             },
@@ -149,8 +108,7 @@ impl Args {
 
     /// An integer that must be given.
     pub(crate) fn need_integer(&self, name: &str) -> Result<i64> {
-        self.integer(name)?
-            .ok_or_else(|| self.wrong(name, "an integer"))
+        self.integer(name)?.ok_or_else(|| self.wrong(name, "an integer"))
     }
 
     /// A boolean.
@@ -166,9 +124,7 @@ impl Args {
     pub(crate) fn time_ms(&self, name: &str) -> Result<Option<i64>> {
         match self.values.get(name) {
             None => Ok(None),
-            Some(v) => timestamp_ms(v)
-                .map(Some)
-                .ok_or_else(|| self.wrong(name, "a timestamp")),
+            Some(v) => timestamp_ms(v).map(Some).ok_or_else(|| self.wrong(name, "a timestamp")),
         }
     }
 
@@ -180,9 +136,7 @@ impl Args {
         let ScalarValue::List(list) = v else {
             return Err(self.wrong(name, "an array of strings"));
         };
-        Ok(Some(
-            texts(list.value(0).as_ref()).ok_or_else(|| self.wrong(name, "an array of strings"))?,
-        ))
+        Ok(Some(texts(list.value(0).as_ref()).ok_or_else(|| self.wrong(name, "an array of strings"))?))
     }
 
     /// An array of integers.
@@ -195,13 +149,7 @@ impl Args {
             return Err(wrong());
         };
         let values = arrow::compute::cast(&list.value(0), &DataType::Int64).map_err(|_| wrong())?;
-        Ok(Some(
-            values
-                .as_primitive::<arrow::datatypes::Int64Type>()
-                .iter()
-                .flatten()
-                .collect(),
-        ))
+        Ok(Some(values.as_primitive::<arrow::datatypes::Int64Type>().iter().flatten().collect()))
     }
 
     /// A map of strings.

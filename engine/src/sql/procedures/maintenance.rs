@@ -51,20 +51,10 @@ pub(super) const PROCEDURES: &[(&str, &[Parameter])] = &[
             Parameter::optional("where"),
         ],
     ),
-    (
-        "rewrite_manifests",
-        &[
-            Parameter::required("table"),
-            Parameter::optional("use_caching"),
-        ],
-    ),
+    ("rewrite_manifests", &[Parameter::required("table"), Parameter::optional("use_caching")]),
     (
         "rewrite_position_delete_files",
-        &[
-            Parameter::required("table"),
-            Parameter::optional("options"),
-            Parameter::optional("where"),
-        ],
+        &[Parameter::required("table"), Parameter::optional("options"), Parameter::optional("where")],
     ),
 ];
 
@@ -141,18 +131,13 @@ pub(super) async fn position_delete_files(session: &Session, args: &Args) -> Res
 pub(super) async fn manifests(session: &Session, args: &Args) -> Result<StatementResult> {
     args.boolean("use_caching")?;
     let done = rewrite_manifests(&session.table(&args.table()?).await?).await?;
-    row(&[
-        ("rewritten_manifests_count", Cell::Int(done.rewritten)),
-        ("added_manifests_count", Cell::Int(done.added)),
-    ])
+    row(&[("rewritten_manifests_count", Cell::Int(done.rewritten)), ("added_manifests_count", Cell::Int(done.added))])
 }
 
 /// `max_concurrent_deletes` only hints at speed; a wrong one is still refused.
 fn concurrency(args: &Args) -> Result<()> {
     match args.integer("max_concurrent_deletes")? {
-        Some(n) if n < 1 => Err(Error::invalid(format!(
-            "max_concurrent_deletes should have value > 0, value: {n}"
-        ))),
+        Some(n) if n < 1 => Err(Error::invalid(format!("max_concurrent_deletes should have value > 0, value: {n}"))),
         _ => Ok(()),
     }
 }

@@ -17,50 +17,15 @@ use crate::{Error, Result};
 
 /// Procedures and their parameters, in the order of arguments by position.
 const PROCEDURES: &[(&str, &[Parameter])] = &[
-    (
-        "ancestors_of",
-        &[
-            Parameter::required("table"),
-            Parameter::optional("snapshot_id"),
-        ],
-    ),
+    ("ancestors_of", &[Parameter::required("table"), Parameter::optional("snapshot_id")]),
     ("create_changelog_view", crate::cdc::sql::CHANGELOG_VIEW),
-    (
-        "fast_forward",
-        &[
-            Parameter::required("table"),
-            Parameter::required("branch"),
-            Parameter::required("to"),
-        ],
-    ),
-    (
-        "register_table",
-        &[
-            Parameter::required("table"),
-            Parameter::required("metadata_file"),
-        ],
-    ),
-    (
-        "rollback_to_snapshot",
-        &[
-            Parameter::required("table"),
-            Parameter::required("snapshot_id"),
-        ],
-    ),
-    (
-        "rollback_to_timestamp",
-        &[
-            Parameter::required("table"),
-            Parameter::required("timestamp"),
-        ],
-    ),
+    ("fast_forward", &[Parameter::required("table"), Parameter::required("branch"), Parameter::required("to")]),
+    ("register_table", &[Parameter::required("table"), Parameter::required("metadata_file")]),
+    ("rollback_to_snapshot", &[Parameter::required("table"), Parameter::required("snapshot_id")]),
+    ("rollback_to_timestamp", &[Parameter::required("table"), Parameter::required("timestamp")]),
     (
         "set_current_snapshot",
-        &[
-            Parameter::required("table"),
-            Parameter::optional("snapshot_id"),
-            Parameter::optional("ref"),
-        ],
+        &[Parameter::required("table"), Parameter::optional("snapshot_id"), Parameter::optional("ref")],
     ),
 ];
 
@@ -68,23 +33,16 @@ const PROCEDURES: &[(&str, &[Parameter])] = &[
 pub(super) async fn call(session: &mut Session, call: Call) -> Result<StatementResult> {
     let written = call.name.join(".");
     let name = match call.name.as_slice() {
-        [system, name] | [_, system, name] if system.eq_ignore_ascii_case("system") => {
-            name.to_ascii_lowercase()
-        }
+        [system, name] | [_, system, name] if system.eq_ignore_ascii_case("system") => name.to_ascii_lowercase(),
         _ => {
-            return Err(Error::invalid(format!(
-                "expected CALL [catalog.]system.procedure(…), found CALL {written}"
-            )));
+            return Err(Error::invalid(format!("expected CALL [catalog.]system.procedure(…), found CALL {written}")));
         }
     };
     let all = || PROCEDURES.iter().chain(maintenance::PROCEDURES);
     let Some((_, parameters)) = all().find(|(n, _)| *n == name) else {
         let mut names: Vec<&str> = all().map(|(n, _)| *n).collect();
         names.sort_unstable();
-        return Err(Error::unsupported(format!(
-            "there is no procedure {written}; there are: {}",
-            names.join(", ")
-        )));
+        return Err(Error::unsupported(format!("there is no procedure {written}; there are: {}", names.join(", "))));
     };
     let binder = Binder::new(session);
     let mut values = Vec::with_capacity(call.args.len());
@@ -113,14 +71,6 @@ pub(super) async fn call(session: &mut Session, call: Call) -> Result<StatementR
 
 /// One row of integers: what most procedures answer.
 pub(crate) fn counts(values: &[(&str, Option<i64>)]) -> Result<StatementResult> {
-    let columns = values.iter().map(|(n, v)| {
-        (
-            *n,
-            std::sync::Arc::new(Int64Array::from(vec![*v])) as ArrayRef,
-            true,
-        )
-    });
-    Ok(StatementResult::batch(
-        RecordBatch::try_from_iter_with_nullable(columns)?,
-    ))
+    let columns = values.iter().map(|(n, v)| (*n, std::sync::Arc::new(Int64Array::from(vec![*v])) as ArrayRef, true));
+    Ok(StatementResult::batch(RecordBatch::try_from_iter_with_nullable(columns)?))
 }

@@ -28,11 +28,8 @@ fn ancestors(m: &Metadata, from: Option<i64>) -> Vec<i64> {
 
 fn branch_at(m: &Metadata, name: &str, id: i64) -> Result<SnapshotReference> {
     let mut r = m.refs()?.remove(name).unwrap_or_else(|| {
-        let retention = SnapshotRetention::Branch {
-            min_snapshots_to_keep: None,
-            max_snapshot_age_ms: None,
-            max_ref_age_ms: None,
-        };
+        let retention =
+            SnapshotRetention::Branch { min_snapshots_to_keep: None, max_snapshot_age_ms: None, max_ref_age_ms: None };
         SnapshotReference::new(id, retention)
     });
     r.snapshot_id = id;
@@ -41,61 +38,37 @@ fn branch_at(m: &Metadata, name: &str, id: i64) -> Result<SnapshotReference> {
 
 async fn move_main(table: &Table, to: i64) -> Result<StatementResult> {
     let before = table.metadata().current_snapshot_id();
-    commit::update(table, |m, builder, _| {
-        Ok(builder.set_ref(MAIN_BRANCH, branch_at(m, MAIN_BRANCH, to)?)?)
-    })
-    .await?;
-    counts(&[
-        ("previous_snapshot_id", before),
-        ("current_snapshot_id", Some(to)),
-    ])
+    commit::update(table, |m, builder, _| Ok(builder.set_ref(MAIN_BRANCH, branch_at(m, MAIN_BRANCH, to)?)?)).await?;
+    counts(&[("previous_snapshot_id", before), ("current_snapshot_id", Some(to))])
 }
 
-pub(super) async fn rollback_to_snapshot(
-    session: &Session,
-    args: &Args,
-) -> Result<StatementResult> {
+pub(super) async fn rollback_to_snapshot(session: &Session, args: &Args) -> Result<StatementResult> {
     let table = session.table(&args.table()?).await?;
     let id = args.need_integer("snapshot_id")?;
     if table.metadata().snapshot_by_id(id).is_none() {
-        return Err(
-            Error::not_found(format!("Cannot roll back to unknown snapshot id: {id}"))
-                .at(table.ident()),
-        );
+        return Err(Error::not_found(format!("Cannot roll back to unknown snapshot id: {id}")).at(table.ident()));
     }
     if !ancestors(table.metadata(), table.metadata().current_snapshot_id()).contains(&id) {
-        let message =
-            format!("Cannot roll back to snapshot, not an ancestor of the current state: {id}");
+        let message = format!("Cannot roll back to snapshot, not an ancestor of the current state: {id}");
         return Err(Error::invalid(message).at(table.ident()));
     }
     move_main(&table, id).await
 }
 
-pub(super) async fn rollback_to_timestamp(
-    session: &Session,
-    args: &Args,
-) -> Result<StatementResult> {
+pub(super) async fn rollback_to_timestamp(session: &Session, args: &Args) -> Result<StatementResult> {
     let table = session.table(&args.table()?).await?;
-    let ms = args
-        .time_ms("timestamp")?
-        .ok_or_else(|| Error::invalid("rollback_to_timestamp needs timestamp"))?;
+    let ms = args.time_ms("timestamp")?.ok_or_else(|| Error::invalid("rollback_to_timestamp needs timestamp"))?;
     let m = table.metadata();
     let found = ancestors(m, m.current_snapshot_id())
         .into_iter()
         .find(|id| m.snapshot_by_id(*id).is_some_and(|s| s.timestamp_ms() < ms));
     match found {
         Some(id) => move_main(&table, id).await,
-        None => Err(Error::not_found(
-            "Cannot roll back, no valid snapshot older than the timestamp",
-        )
-        .at(table.ident())),
+        None => Err(Error::not_found("Cannot roll back, no valid snapshot older than the timestamp").at(table.ident())),
     }
 }
 
-pub(super) async fn set_current_snapshot(
-    session: &Session,
-    args: &Args,
-) -> Result<StatementResult> {
+pub(super) async fn set_current_snapshot(session: &Session, args: &Args) -> Result<StatementResult> {
     let table = session.table(&args.table()?).await?;
     let id = match (args.integer("snapshot_id")?, args.string("ref")?) {
         (Some(id), None) if table.metadata().snapshot_by_id(id).is_some() => id,
@@ -105,13 +78,9 @@ pub(super) async fn set_current_snapshot(
         (None, Some(name)) => table
             .snapshot_of_ref(&name)
             .map(|s| s.snapshot_id())
-            .ok_or_else(|| {
-                Error::not_found(format!("table has no branch or tag {name:?}")).at(table.ident())
-            })?,
+            .ok_or_else(|| Error::not_found(format!("table has no branch or tag {name:?}")).at(table.ident()))?,
         _ => {
-            return Err(Error::invalid(
-                "set_current_snapshot takes either snapshot_id or ref",
-            ));
+            return Err(Error::invalid("set_current_snapshot takes either snapshot_id or ref"));
         }
     };
     move_main(&table, id).await
@@ -137,45 +106,24 @@ pub(super) async fn fast_forward(session: &Session, args: &Args) -> Result<State
     commit::update(&table, |m, builder, _| {
         let now = m.refs()?.get(&branch).map(|r| r.snapshot_id);
         if now != before {
-            return Err(Error::conflict(format!(
-                "branch {branch:?} moved meanwhile"
-            )));
+            return Err(Error::conflict(format!("branch {branch:?} moved meanwhile")));
         }
         Ok(builder.set_ref(&branch, branch_at(m, &branch, target)?)?)
     })
     .await?;
     let columns: Vec<(&str, ArrayRef, bool)> = vec![
-        (
-            "branch_updated",
-            Arc::new(StringArray::from(vec![branch])),
-            false,
-        ),
-        (
-            "previous_ref",
-            Arc::new(Int64Array::from(vec![before])),
-            true,
-        ),
-        (
-            "updated_ref",
-            Arc::new(Int64Array::from(vec![target])),
-            false,
-        ),
+        ("branch_updated", Arc::new(StringArray::from(vec![branch])), false),
+        ("previous_ref", Arc::new(Int64Array::from(vec![before])), true),
+        ("updated_ref", Arc::new(Int64Array::from(vec![target])), false),
     ];
-    Ok(StatementResult::batch(
-        RecordBatch::try_from_iter_with_nullable(columns)?,
-    ))
+    Ok(StatementResult::batch(RecordBatch::try_from_iter_with_nullable(columns)?))
 }
 
 pub(super) async fn register_table(session: &Session, args: &Args) -> Result<StatementResult> {
     let ident = session.table_ident(&args.table()?)?;
-    let table = session
-        .catalog()
-        .clone()
-        .register_table(&ident, &args.need_string("metadata_file")?)
-        .await?;
+    let table = session.catalog().clone().register_table(&ident, &args.need_string("metadata_file")?).await?;
     let current = table.metadata().current_snapshot();
-    let total =
-        |key: &str| current.and_then(|s| s.summary().additional_properties.get(key)?.parse().ok());
+    let total = |key: &str| current.and_then(|s| s.summary().additional_properties.get(key)?.parse().ok());
     counts(&[
         ("current_snapshot_id", current.map(|s| s.snapshot_id())),
         ("total_records_count", total("total-records")),
@@ -191,15 +139,10 @@ pub(super) async fn ancestors_of(session: &Session, args: &Args) -> Result<State
         return Err(Error::not_found(format!("table has no snapshot {id}")).at(table.ident()));
     }
     let ids = ancestors(m, from);
-    let times: Vec<Option<i64>> = ids
-        .iter()
-        .map(|id| m.snapshot_by_id(*id).map(|s| s.timestamp_ms()))
-        .collect();
+    let times: Vec<Option<i64>> = ids.iter().map(|id| m.snapshot_by_id(*id).map(|s| s.timestamp_ms())).collect();
     let columns: Vec<(&str, ArrayRef, bool)> = vec![
         ("snapshot_id", Arc::new(Int64Array::from(ids)), true),
         ("timestamp", Arc::new(Int64Array::from(times)), true),
     ];
-    Ok(StatementResult::batch(
-        RecordBatch::try_from_iter_with_nullable(columns)?,
-    ))
+    Ok(StatementResult::batch(RecordBatch::try_from_iter_with_nullable(columns)?))
 }

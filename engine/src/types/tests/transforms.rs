@@ -6,8 +6,8 @@ use arrow::array::types::Int32Type;
 use arrow::array::{ArrayRef, AsArray, StringViewArray, TimestampNanosecondArray};
 use chrono::{DateTime, FixedOffset};
 use iceberg::spec::{
-    Literal, NestedField, PartitionSpec, PrimitiveLiteral as L, PrimitiveType as P, Schema, Struct,
-    StructType, Transform, Type,
+    Literal, NestedField, PartitionSpec, PrimitiveLiteral as L, PrimitiveType as P, Schema, Struct, StructType,
+    Transform, Type,
 };
 use serde_json::{Value, json};
 
@@ -15,24 +15,16 @@ use super::super::*;
 use super::vectors;
 
 fn prim(t: &str) -> P {
-    type_from_json(&json!(t), 1, &mut ExtTypes::default())
-        .unwrap()
-        .as_primitive_type()
-        .unwrap()
-        .clone()
+    type_from_json(&json!(t), 1, &mut ExtTypes::default()).unwrap().as_primitive_type().unwrap().clone()
 }
 
 /// The vectors write zones, missing fractions and numbers in several ways.
 fn literal(p: &P, v: &Value) -> L {
-    let instant =
-        |s: &str| -> DateTime<FixedOffset> { s.parse().unwrap_or_else(|e| panic!("{s}: {e}")) };
+    let instant = |s: &str| -> DateTime<FixedOffset> { s.parse().unwrap_or_else(|e| panic!("{s}: {e}")) };
     match (p, v) {
         (P::Timestamptz, Value::String(s)) => L::Long(instant(s).timestamp_micros()),
         (P::TimestamptzNs, Value::String(s)) => L::Long(instant(s).timestamp_nanos_opt().unwrap()),
-        _ => match literal_from_json(v, &Type::Primitive(p.clone()))
-            .unwrap()
-            .unwrap()
-        {
+        _ => match literal_from_json(v, &Type::Primitive(p.clone())).unwrap().unwrap() {
             Literal::Primitive(l) => l,
             other => panic!("{other:?}"),
         },
@@ -51,20 +43,12 @@ fn bucket_matches_every_vector() {
     let mut n = 0;
     for v in vectors("bucket_hash").as_array().unwrap() {
         let hex = v["hash_input_hex"].as_str().unwrap();
-        let bytes: Vec<u8> = (0..hex.len())
-            .step_by(2)
-            .map(|i| u8::from_str_radix(&hex[i..i + 2], 16).unwrap())
-            .collect();
-        assert_eq!(
-            i64::from(hash_bytes(&bytes)),
-            v["murmur3_32"].as_i64().unwrap(),
-            "{v}"
-        );
+        let bytes: Vec<u8> =
+            (0..hex.len()).step_by(2).map(|i| u8::from_str_radix(&hex[i..i + 2], 16).unwrap()).collect();
+        assert_eq!(i64::from(hash_bytes(&bytes)), v["murmur3_32"].as_i64().unwrap(), "{v}");
         let t = v["type"].as_str().unwrap();
         if matches!(t, "boolean" | "float" | "double") {
-            assert!(
-                transform_literal(Transform::Bucket(4), Some(&L::Boolean(true)), &prim(t)).is_err()
-            );
+            assert!(transform_literal(Transform::Bucket(4), Some(&L::Boolean(true)), &prim(t)).is_err());
             continue;
         }
         let p = prim(t);
@@ -84,17 +68,11 @@ fn bucket_matches_every_vector() {
 #[test]
 fn iceberg_crate_buckets_negative_nanoseconds_wrongly() {
     let a: ArrayRef = Arc::new(TimestampNanosecondArray::from(vec![-1]));
-    let theirs = iceberg::transform::create_transform_function(&Transform::Bucket(1000))
-        .unwrap()
-        .transform(a.clone())
-        .unwrap();
+    let theirs =
+        iceberg::transform::create_transform_function(&Transform::Bucket(1000)).unwrap().transform(a.clone()).unwrap();
     let ours = transform_array(Transform::Bucket(1000), &a, &P::TimestampNs).unwrap();
     assert_eq!(ours.as_primitive::<Int32Type>().value(0), 712);
-    assert_ne!(
-        theirs.as_primitive::<Int32Type>().value(0),
-        712,
-        "iceberg is right now: its transforms may be used"
-    );
+    assert_ne!(theirs.as_primitive::<Int32Type>().value(0), 712, "iceberg is right now: its transforms may be used");
 }
 
 #[test]
@@ -103,11 +81,8 @@ fn truncate_matches_every_vector() {
         let tr = Transform::Truncate(v["W"].as_u64().unwrap() as u32);
         for t in v["type"].as_str().unwrap().split('|') {
             let p = prim(t);
-            let (value, result) = if t == "binary" {
-                (&v["value_hex"], &v["result_hex"])
-            } else {
-                (&v["value"], &v["result"])
-            };
+            let (value, result) =
+                if t == "binary" { (&v["value_hex"], &v["result_hex"]) } else { (&v["value"], &v["result"]) };
             let l = literal(&p, value);
             let want = Some(Literal::Primitive(literal(&p, result)));
             assert_eq!(transform_literal(tr, Some(&l), &p).unwrap(), want, "{v}");
@@ -117,11 +92,7 @@ fn truncate_matches_every_vector() {
     // TRUNC-4: wraps as Java does, and does not panic
     let min = transform_literal(Transform::Truncate(10), Some(&L::Int(i32::MIN)), &P::Int).unwrap();
     assert_eq!(min, Some(Literal::int(2_147_483_646)));
-    for bad in [
-        Transform::Truncate(0),
-        Transform::Bucket(0),
-        Transform::Bucket(u32::MAX),
-    ] {
+    for bad in [Transform::Truncate(0), Transform::Bucket(0), Transform::Bucket(u32::MAX)] {
         assert!(transform_literal(bad, Some(&L::Int(1)), &P::Int).is_err());
     }
 }
@@ -130,29 +101,15 @@ fn truncate_matches_every_vector() {
 fn time_transforms_match_every_vector() {
     for v in vectors("time_transforms")["vectors"].as_array().unwrap() {
         let p = prim(v["type"].as_str().unwrap());
-        let raw = ["epoch_days", "epoch_micros", "epoch_nanos"]
-            .iter()
-            .find_map(|k| v[k].as_i64())
-            .unwrap();
-        let l = if p == P::Date {
-            L::Int(raw as i32)
-        } else {
-            L::Long(raw)
-        };
-        for (name, tr) in [
-            ("year", Transform::Year),
-            ("month", Transform::Month),
-            ("day", Transform::Day),
-            ("hour", Transform::Hour),
-        ] {
+        let raw = ["epoch_days", "epoch_micros", "epoch_nanos"].iter().find_map(|k| v[k].as_i64()).unwrap();
+        let l = if p == P::Date { L::Int(raw as i32) } else { L::Long(raw) };
+        for (name, tr) in
+            [("year", Transform::Year), ("month", Transform::Month), ("day", Transform::Day), ("hour", Transform::Hour)]
+        {
             match v[name].as_i64() {
                 Some(want) => {
                     let want = Some(Literal::int(want as i32));
-                    assert_eq!(
-                        transform_literal(tr, Some(&l), &p).unwrap(),
-                        want,
-                        "{v} {name}"
-                    );
+                    assert_eq!(transform_literal(tr, Some(&l), &p).unwrap(), want, "{v} {name}");
                     assert_eq!(via_array(tr, &p, &l), want, "{v} {name}");
                 }
                 None => assert!(transform_literal(tr, Some(&l), &p).is_err(), "{v} {name}"),
@@ -164,41 +121,18 @@ fn time_transforms_match_every_vector() {
 #[test]
 fn nulls_stay_null_and_views_are_taken() {
     let a: ArrayRef = Arc::new(StringViewArray::from(vec![None, Some("iceberg")]));
-    for tr in [
-        Transform::Bucket(8),
-        Transform::Truncate(3),
-        Transform::Identity,
-        Transform::Void,
-    ] {
-        assert!(
-            transform_array(tr, &a, &P::String).unwrap().is_null(0),
-            "{tr}"
-        );
+    for tr in [Transform::Bucket(8), Transform::Truncate(3), Transform::Identity, Transform::Void] {
+        assert!(transform_array(tr, &a, &P::String).unwrap().is_null(0), "{tr}");
         assert_eq!(transform_literal(tr, None, &P::String).unwrap(), None);
     }
-    assert_eq!(
-        transform_array(Transform::Truncate(3), &a, &P::String)
-            .unwrap()
-            .as_string::<i32>()
-            .value(1),
-        "ice"
-    );
+    assert_eq!(transform_array(Transform::Truncate(3), &a, &P::String).unwrap().as_string::<i32>().value(1), "ice");
     // PART-5
-    assert_eq!(
-        transform_array(Transform::Unknown, &a, &P::String)
-            .unwrap_err()
-            .clause_id(),
-        Some("PART-5")
-    );
+    assert_eq!(transform_array(Transform::Unknown, &a, &P::String).unwrap_err().clause_id(), Some("PART-5"));
 }
 
 fn spec(fields: &[(&str, &str, Transform)]) -> (PartitionSpec, StructType) {
     let columns = fields.iter().enumerate().map(|(i, (n, t, _))| {
-        Arc::new(NestedField::optional(
-            i as i32 + 1,
-            format!("c_{n}"),
-            Type::Primitive(prim(t)),
-        ))
+        Arc::new(NestedField::optional(i as i32 + 1, format!("c_{n}"), Type::Primitive(prim(t))))
     });
     let schema = Arc::new(Schema::builder().with_fields(columns).build().unwrap());
     let mut b = PartitionSpec::builder(schema.clone());

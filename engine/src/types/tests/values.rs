@@ -12,10 +12,7 @@ fn parse_type(s: &str) -> Type {
 }
 
 fn hex(s: &str) -> Vec<u8> {
-    (0..s.len())
-        .step_by(2)
-        .map(|i| u8::from_str_radix(&s[i..i + 2], 16).unwrap())
-        .collect()
+    (0..s.len()).step_by(2).map(|i| u8::from_str_radix(&s[i..i + 2], 16).unwrap()).collect()
 }
 
 #[test]
@@ -25,13 +22,7 @@ fn binary_single_values_match_the_vectors() {
         let Some(want) = v["hex"].as_str() else {
             continue;
         };
-        let t = match v["type"]
-            .as_str()
-            .unwrap()
-            .split_whitespace()
-            .next()
-            .unwrap()
-        {
+        let t = match v["type"].as_str().unwrap().split_whitespace().next().unwrap() {
             "fixed[2]" => P::Fixed(2),
             t => parse_type(t).as_primitive_type().unwrap().clone(),
         };
@@ -40,10 +31,7 @@ fn binary_single_values_match_the_vectors() {
             P::Date => L::Int(value.as_i64().unwrap() as i32),
             P::Time | P::Timestamp | P::TimestampNs => L::Long(value.as_i64().unwrap()),
             P::Fixed(_) | P::Binary => L::Binary(value.as_str().unwrap().as_bytes().to_vec()),
-            t => match literal_from_json(value, &Type::Primitive(t.clone()))
-                .unwrap()
-                .unwrap()
-            {
+            t => match literal_from_json(value, &Type::Primitive(t.clone())).unwrap().unwrap() {
                 Literal::Primitive(p) => p,
                 other => panic!("{other:?}"),
             },
@@ -58,70 +46,25 @@ fn binary_single_values_match_the_vectors() {
 #[test]
 fn bounds_of_narrower_types_decode_by_length() {
     // BIN-14, BIN-15: the days of a promoted date become µs, not a raw number
-    assert_eq!(
-        decode_bound(&7i32.to_le_bytes(), &P::Long),
-        Some(L::Long(7))
-    );
-    assert_eq!(
-        decode_bound(&1.5f32.to_le_bytes(), &P::Double),
-        Some(L::Double(1.5.into()))
-    );
-    assert_eq!(
-        decode_bound(&2i32.to_le_bytes(), &P::Timestamp),
-        Some(L::Long(172_800_000_000))
-    );
-    assert_eq!(
-        decode_bound(&1i32.to_le_bytes(), &P::TimestampNs),
-        Some(L::Long(86_400_000_000_000))
-    );
-    assert_eq!(
-        decode_bound(
-            &[0xff],
-            &P::Decimal {
-                precision: 30,
-                scale: 2
-            }
-        ),
-        Some(L::Int128(-1))
-    );
+    assert_eq!(decode_bound(&7i32.to_le_bytes(), &P::Long), Some(L::Long(7)));
+    assert_eq!(decode_bound(&1.5f32.to_le_bytes(), &P::Double), Some(L::Double(1.5.into())));
+    assert_eq!(decode_bound(&2i32.to_le_bytes(), &P::Timestamp), Some(L::Long(172_800_000_000)));
+    assert_eq!(decode_bound(&1i32.to_le_bytes(), &P::TimestampNs), Some(L::Long(86_400_000_000_000)));
+    assert_eq!(decode_bound(&[0xff], &P::Decimal { precision: 30, scale: 2 }), Some(L::Int128(-1)));
     // unusable bounds are no bounds
     assert_eq!(decode_bound(&[1, 2, 3], &P::Int), None);
     assert_eq!(decode_bound(&[0xff, 0xfe], &P::String), None);
-    assert_eq!(
-        decode_bound(
-            &[],
-            &P::Decimal {
-                precision: 3,
-                scale: 0
-            }
-        ),
-        None
-    );
+    assert_eq!(decode_bound(&[], &P::Decimal { precision: 3, scale: 0 }), None);
 }
 
 #[test]
 fn decimal_bytes_are_minimal_at_the_limits() {
     // the iceberg crate truncates 38-digit decimals to the width of the precision; full 16 bytes are needed here
-    let t = P::Decimal {
-        precision: 38,
-        scale: 0,
-    };
-    for v in [
-        10i128.pow(38) - 1,
-        -(10i128.pow(38) - 1),
-        0,
-        127,
-        128,
-        -128,
-        -129,
-        i64::MAX.into(),
-    ] {
+    let t = P::Decimal { precision: 38, scale: 0 };
+    for v in [10i128.pow(38) - 1, -(10i128.pow(38) - 1), 0, 127, 128, -128, -129, i64::MAX.into()] {
         let b = encode_bound(&L::Int128(v), &t).unwrap();
         assert_eq!(decode_bound(&b, &t), Some(L::Int128(v)));
-        assert!(
-            b.len() == 1 || !(b[0] == 0 && b[1] < 0x80 || b[0] == 0xff && b[1] >= 0x80),
-            "{v}: {b:?}"
-        );
+        assert!(b.len() == 1 || !(b[0] == 0 && b[1] < 0x80 || b[0] == 0xff && b[1] >= 0x80), "{v}: {b:?}");
     }
 }
 
@@ -181,12 +124,7 @@ fn nested_json_single_values() {
         assert_eq!(array_value(&a, 1, t).unwrap(), Some(lit));
     }
     let m = &schema.field_by_id(4).unwrap().field_type;
-    assert_eq!(
-        literal_from_json(&json!({"keys": ["a"], "values": []}), m)
-            .unwrap_err()
-            .clause_id(),
-        Some("JSON-39")
-    );
+    assert_eq!(literal_from_json(&json!({"keys": ["a"], "values": []}), m).unwrap_err().clause_id(), Some("JSON-39"));
     let s = &schema.field_by_id(1).unwrap().field_type;
     assert!(literal_from_json(&json!({"99": 1}), s).is_err());
 }
@@ -199,13 +137,7 @@ fn every_primitive_goes_through_an_array() {
         (P::Long, L::Long(i64::MIN)),
         (P::Float, L::Float(1.5.into())),
         (P::Double, L::Double((-0.0).into())),
-        (
-            P::Decimal {
-                precision: 38,
-                scale: 10,
-            },
-            L::Int128(-(10i128.pow(38) - 1)),
-        ),
+        (P::Decimal { precision: 38, scale: 10 }, L::Int128(-(10i128.pow(38) - 1))),
         (P::Date, L::Int(-1)),
         (P::Time, L::Long(86_399_999_999)),
         (P::Timestamp, L::Long(-1)),
@@ -223,11 +155,7 @@ fn every_primitive_goes_through_an_array() {
         for len in [1usize, 3] {
             let a = literal_to_array(Some(&lit), &arrow_type(&p), len).unwrap();
             assert_eq!(a.len(), len);
-            assert_eq!(
-                array_value(&a, len - 1, &t).unwrap().as_ref(),
-                Some(&lit),
-                "{p}"
-            );
+            assert_eq!(array_value(&a, len - 1, &t).unwrap().as_ref(), Some(&lit), "{p}");
         }
         let nulls = literal_to_array(None, &arrow_type(&p), 2).unwrap();
         assert_eq!(array_value(&nulls, 0, &t).unwrap(), None);
@@ -238,36 +166,15 @@ fn every_primitive_goes_through_an_array() {
 fn order_of_values() {
     use std::cmp::Ordering::*;
     // BIN-16, SORT-2
-    assert_eq!(
-        compare(&L::Double((-0.0).into()), &L::Double(0.0.into())),
-        Some(Less)
-    );
-    assert_eq!(
-        compare(
-            &L::Double(f64::NAN.into()),
-            &L::Double(f64::INFINITY.into())
-        ),
-        Some(Greater)
-    );
+    assert_eq!(compare(&L::Double((-0.0).into()), &L::Double(0.0.into())), Some(Less));
+    assert_eq!(compare(&L::Double(f64::NAN.into()), &L::Double(f64::INFINITY.into())), Some(Greater));
     // unsigned bytes: U+FFFF before U+10000, which UTF-16 code units would turn round
-    assert_eq!(
-        compare(
-            &L::String("\u{ffff}".into()),
-            &L::String("\u{10000}".into())
-        ),
-        Some(Less)
-    );
-    assert_eq!(
-        compare(&L::UInt128(1 << 127), &L::UInt128(1)),
-        Some(Greater)
-    );
+    assert_eq!(compare(&L::String("\u{ffff}".into()), &L::String("\u{10000}".into())), Some(Less));
+    assert_eq!(compare(&L::UInt128(1 << 127), &L::UInt128(1)), Some(Greater));
     assert_eq!(compare(&L::Int(1), &L::Long(1)), None);
     // PART-6
     let nan = |bits| Literal::Primitive(L::Double(f64::from_bits(bits).into()));
-    assert!(literals_equal(
-        Some(&nan(0x7ff8_0000_0000_0001)),
-        Some(&nan(0xfff8_0000_0000_0000))
-    ));
+    assert!(literals_equal(Some(&nan(0x7ff8_0000_0000_0001)), Some(&nan(0xfff8_0000_0000_0000))));
     let zero = |z: f64| Literal::Primitive(L::Double(z.into()));
     assert!(!literals_equal(Some(&zero(0.0)), Some(&zero(-0.0))));
 }

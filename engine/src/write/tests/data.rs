@@ -80,9 +80,7 @@ async fn every_type_is_stored_and_read_back() {
             "c18" => {
                 let part: ArrayRef = Arc::new(BinaryArray::from(vec![&[1u8, 0][..]]));
                 let value: ArrayRef = Arc::new(BinaryArray::from(vec![&[0u8][..]]));
-                let DataType::Struct(parts) = f.data_type() else {
-                    panic!("{f}")
-                };
+                let DataType::Struct(parts) = f.data_type() else { panic!("{f}") };
                 Arc::new(StructArray::new(parts.clone(), vec![part, value], None))
             }
             "c19" => new_null_array(&DataType::Null, 1),
@@ -102,23 +100,14 @@ async fn every_type_is_stored_and_read_back() {
         columns.push(arrow::compute::concat(&[&one, &nulls]).unwrap());
     }
     let rows = RecordBatch::try_new(arrow, columns).unwrap();
-    let files = write_data_files(
-        &t,
-        vec![stream_of(vec![rows.clone()])],
-        &WriteOptions::default(),
-    )
-    .await
-    .unwrap();
+    let files = write_data_files(&t, vec![stream_of(vec![rows.clone()])], &WriteOptions::default()).await.unwrap();
     assert_eq!(files.len(), 1);
     let (back, reader) = read(&t, &files[0]).await;
     // Unknown columns are in no file (TYPE-1, PARQ-13), at the top and inside structs.
     assert_eq!(back.num_columns(), rows.num_columns() - 1);
     assert!(back.column_by_name("c19").is_none());
     for f in back.schema().fields() {
-        let (got, want) = (
-            back.column_by_name(f.name()).unwrap(),
-            rows.column_by_name(f.name()).unwrap(),
-        );
+        let (got, want) = (back.column_by_name(f.name()).unwrap(), rows.column_by_name(f.name()).unwrap());
         if f.name() == "st" {
             assert_eq!(got.as_struct().num_columns(), 1);
             assert_eq!(got.as_struct().column(0), want.as_struct().column(0));
@@ -133,64 +122,31 @@ async fn every_type_is_stored_and_read_back() {
     let descr = reader.parquet_schema();
     let root = descr.root_schema().get_fields();
     let of = |n: &str| root.iter().find(|f| f.name() == n).unwrap();
-    assert_eq!(
-        of("c15").get_basic_info().logical_type_ref(),
-        Some(&LogicalType::Uuid)
-    );
-    assert!(matches!(
-        of("c18").get_basic_info().logical_type_ref(),
-        Some(LogicalType::Variant { .. })
-    ));
+    assert_eq!(of("c15").get_basic_info().logical_type_ref(), Some(&LogicalType::Uuid));
+    assert!(matches!(of("c18").get_basic_info().logical_type_ref(), Some(LogicalType::Variant { .. })));
     assert_eq!(of("c18").get_basic_info().id(), 19);
     assert!(!of("c18").get_fields()[0].get_basic_info().has_id());
     assert_eq!(
         of("c20").get_basic_info().logical_type_ref(),
-        Some(&LogicalType::Geometry {
-            crs: Some("EPSG:4979".into())
-        })
+        Some(&LogicalType::Geometry { crs: Some("EPSG:4979".into()) })
     );
-    assert!(matches!(
-        of("c21").get_basic_info().logical_type_ref(),
-        Some(LogicalType::Geography { crs: None, .. })
-    ));
+    assert!(matches!(of("c21").get_basic_info().logical_type_ref(), Some(LogicalType::Geography { crs: None, .. })));
     let physical = |n: &str| of(n).get_physical_type();
     assert_eq!(
         (physical("c5"), physical("c6"), physical("c7")),
-        (
-            Physical::INT32,
-            Physical::INT64,
-            Physical::FIXED_LEN_BYTE_ARRAY
-        )
+        (Physical::INT32, Physical::INT64, Physical::FIXED_LEN_BYTE_ARRAY)
     );
-    let leaves: Vec<_> = descr
-        .columns()
-        .iter()
-        .map(|c| (c.path().string(), c.self_type().get_basic_info().id_or()))
-        .collect();
-    assert!(
-        leaves.contains(&("l.list.element".into(), Some(28))),
-        "{leaves:?}"
-    );
+    let leaves: Vec<_> =
+        descr.columns().iter().map(|c| (c.path().string(), c.self_type().get_basic_info().id_or())).collect();
+    assert!(leaves.contains(&("l.list.element".into(), Some(28))), "{leaves:?}");
     assert!(
         leaves.contains(&("m.key_value.key".into(), Some(29)))
             && leaves.contains(&("m.key_value.value".into(), Some(30)))
     );
     // The footer names the schema as Java does, with true types.
-    let kv = reader
-        .metadata()
-        .file_metadata()
-        .key_value_metadata()
-        .unwrap()
-        .clone();
-    let json: Value = serde_json::from_str(
-        kv.iter()
-            .find(|k| k.key == "iceberg.schema")
-            .unwrap()
-            .value
-            .as_ref()
-            .unwrap(),
-    )
-    .unwrap();
+    let kv = reader.metadata().file_metadata().key_value_metadata().unwrap().clone();
+    let json: Value =
+        serde_json::from_str(kv.iter().find(|k| k.key == "iceberg.schema").unwrap().value.as_ref().unwrap()).unwrap();
     assert_eq!(json["fields"][18]["type"], "variant");
     assert!(kv.iter().all(|k| k.key != "ARROW:schema"));
 }
@@ -234,83 +190,42 @@ pub(super) fn partitioned() -> Table {
 pub(super) fn rows(ids: std::ops::Range<i64>) -> RecordBatch {
     // 2025-01-01 and two days more, as the golden case partitioned_v3_mor
     let ts = TimestampMicrosecondArray::from_iter_values(
-        ids.clone()
-            .map(|i| 1_735_689_600_000_000 + i % 3 * 86_400_000_000),
+        ids.clone().map(|i| 1_735_689_600_000_000 + i % 3 * 86_400_000_000),
     );
     batch(vec![
-        (
-            "a",
-            Arc::new(Int64Array::from_iter_values(ids.clone())) as ArrayRef,
-        ),
+        ("a", Arc::new(Int64Array::from_iter_values(ids.clone())) as ArrayRef),
         ("b", Arc::new(ts) as ArrayRef),
-        (
-            "c",
-            Arc::new(StringViewArray::from_iter_values(ids.map(|_| "WA"))) as ArrayRef,
-        ),
+        ("c", Arc::new(StringViewArray::from_iter_values(ids.map(|_| "WA"))) as ArrayRef),
     ])
 }
 
 #[tokio::test]
 async fn rows_of_all_streams_meet_in_one_file_a_partition() {
     let t = partitioned();
-    let streams = vec![
-        stream_of(vec![rows(0..40), rows(40..60)]),
-        stream_of(vec![rows(60..61)]),
-        stream_of(vec![rows(61..120)]),
-    ];
-    let files = write_data_files(&t, streams, &WriteOptions::default())
-        .await
-        .unwrap();
+    let streams =
+        vec![stream_of(vec![rows(0..40), rows(40..60)]), stream_of(vec![rows(60..61)]), stream_of(vec![rows(61..120)])];
+    let files = write_data_files(&t, streams, &WriteOptions::default()).await.unwrap();
     assert_eq!(files.len(), 12, "as Spark: golden case partitioned_v3_mor");
     let mut seen = std::collections::BTreeSet::new();
     for f in &files {
         let (back, _) = read(&t, f).await;
-        let [
-            Some(Literal::Primitive(bucket)),
-            Some(Literal::Primitive(day)),
-        ] = f.partition.fields()
+        let [Some(Literal::Primitive(bucket)), Some(Literal::Primitive(day))] = f.partition.fields() else {
+            panic!("{f:?}")
+        };
+        let (iceberg::spec::PrimitiveLiteral::Int(bucket), iceberg::spec::PrimitiveLiteral::Int(day)) = (bucket, day)
         else {
             panic!("{f:?}")
         };
-        let (
-            iceberg::spec::PrimitiveLiteral::Int(bucket),
-            iceberg::spec::PrimitiveLiteral::Int(day),
-        ) = (bucket, day)
-        else {
-            panic!("{f:?}")
-        };
-        let folder = format!(
-            "/data/id_bucket={bucket}/ts_day=2025-01-0{}/",
-            day - 20089 + 1
-        );
-        assert!(
-            f.path.contains(&folder) && f.path.ends_with(".parquet"),
-            "{} {folder}",
-            f.path
-        );
-        for id in back
-            .column(0)
-            .as_primitive::<arrow::array::types::Int32Type>()
-            .values()
-        {
-            assert_eq!(
-                ((crate::types::hash_bytes(&i64::from(*id).to_le_bytes()) & i32::MAX) % 4),
-                *bucket,
-                "PART-2"
-            );
+        let folder = format!("/data/id_bucket={bucket}/ts_day=2025-01-0{}/", day - 20089 + 1);
+        assert!(f.path.contains(&folder) && f.path.ends_with(".parquet"), "{} {folder}", f.path);
+        for id in back.column(0).as_primitive::<arrow::array::types::Int32Type>().values() {
+            assert_eq!(((crate::types::hash_bytes(&i64::from(*id).to_le_bytes()) & i32::MAX) % 4), *bucket, "PART-2");
             assert!(seen.insert(*id));
         }
         let ts = back.column(1).as_primitive::<TimestampMicrosecondType>();
-        assert!(
-            ts.values()
-                .iter()
-                .all(|v| v.div_euclid(86_400_000_000) == i64::from(*day))
-        );
+        assert!(ts.values().iter().all(|v| v.div_euclid(86_400_000_000) == i64::from(*day)));
     }
-    assert_eq!(
-        seen.into_iter().collect::<Vec<_>>(),
-        (0..120).collect::<Vec<_>>()
-    );
+    assert_eq!(seen.into_iter().collect::<Vec<_>>(), (0..120).collect::<Vec<_>>());
     assert_eq!(files_below(&t).await, 12);
 }
 
@@ -325,33 +240,20 @@ async fn more_partitions_than_open_files_still_give_all_rows() {
         }])
         .unwrap()
         .build();
-    let t = table(
-        json!([{"id": 1, "name": "id", "required": false, "type": "int"}]),
-        Some(spec),
-        &[],
-    );
+    let t = table(json!([{"id": 1, "name": "id", "required": false, "type": "int"}]), Some(spec), &[]);
     let ids = |n: i32| {
         batch(vec![(
             "id",
-            Arc::new(Int32Array::from_iter(
-                (0..n).map(|i| (i % 301 != 300).then_some(i % 301)),
-            )) as ArrayRef,
+            Arc::new(Int32Array::from_iter((0..n).map(|i| (i % 301 != 300).then_some(i % 301)))) as ArrayRef,
         )])
     };
-    let files = write_data_files(
-        &t,
-        vec![stream_of(vec![ids(602)]), stream_of(vec![ids(301)])],
-        &WriteOptions::default(),
-    )
-    .await
-    .unwrap();
+    let files =
+        write_data_files(&t, vec![stream_of(vec![ids(602)]), stream_of(vec![ids(301)])], &WriteOptions::default())
+            .await
+            .unwrap();
     assert_eq!(files.len(), 301, "300 values and null (PART-27)");
     assert!(files.iter().all(|f| f.record_count == 3));
-    assert!(
-        files
-            .iter()
-            .any(|f| f.path.contains("/id=null/") && f.partition.fields() == [None])
-    );
+    assert!(files.iter().any(|f| f.path.contains("/id=null/") && f.partition.fields() == [None]));
 }
 
 #[tokio::test]
@@ -361,115 +263,46 @@ async fn unpartitioned_streams_become_files_and_empty_ones_none() {
         None,
         &[("write.parquet.compression-codec", "snappy")],
     );
-    let ints = |r: std::ops::Range<i32>| {
-        batch(vec![(
-            "x",
-            Arc::new(Int32Array::from_iter_values(r)) as ArrayRef,
-        )])
-    };
-    let streams = vec![
-        stream_of(vec![ints(0..3)]),
-        stream_of(vec![ints(0..0)]),
-        stream_of(vec![ints(3..10)]),
-    ];
-    let files = write_data_files(&t, streams, &WriteOptions::default())
-        .await
-        .unwrap();
-    assert_eq!(
-        files.iter().map(|f| f.record_count).collect::<Vec<_>>(),
-        [3, 7]
-    );
+    let ints = |r: std::ops::Range<i32>| batch(vec![("x", Arc::new(Int32Array::from_iter_values(r)) as ArrayRef)]);
+    let streams = vec![stream_of(vec![ints(0..3)]), stream_of(vec![ints(0..0)]), stream_of(vec![ints(3..10)])];
+    let files = write_data_files(&t, streams, &WriteOptions::default()).await.unwrap();
+    assert_eq!(files.iter().map(|f| f.record_count).collect::<Vec<_>>(), [3, 7]);
     for f in &files {
-        assert_eq!(
-            (f.content, f.spec_id, f.sort_order_id, f.first_row_id),
-            (Content::Data, 0, Some(0), None)
-        );
-        assert_eq!(
-            f.split_offsets,
-            Some(vec![4]),
-            "PARQ-17: the first row group begins after the magic"
-        );
+        assert_eq!((f.content, f.spec_id, f.sort_order_id, f.first_row_id), (Content::Data, 0, Some(0), None));
+        assert_eq!(f.split_offsets, Some(vec![4]), "PARQ-17: the first row group begins after the magic");
     }
     // Rolling: every batch reaches one byte, so each becomes a file.
-    let options = WriteOptions {
-        target_file_size: Some(1),
-        ..WriteOptions::default()
-    };
-    let files = write_data_files(&t, vec![stream_of(vec![ints(0..3), ints(3..6)])], &options)
-        .await
-        .unwrap();
+    let options = WriteOptions { target_file_size: Some(1), ..WriteOptions::default() };
+    let files = write_data_files(&t, vec![stream_of(vec![ints(0..3), ints(3..6)])], &options).await.unwrap();
     assert_eq!(files.len(), 2);
     // and with a data path of its own (LOC-2), on the local file system
     let dir = tempfile::tempdir().unwrap();
     let location = format!("file://{}/t", dir.path().display());
-    let t = table_at(
-        &location,
-        json!([{"id": 1, "name": "a", "required": true, "type": "long"}]),
-        None,
-        &[],
-    );
-    let files = write_data_files(
-        &t,
-        vec![stream_of(vec![ints(0..3)])],
-        &WriteOptions::default(),
-    )
-    .await
-    .unwrap();
-    assert!(
-        files[0]
-            .path
-            .starts_with(&format!("{location}/data/00000-0-")),
-        "{}",
-        files[0].path
-    );
+    let t = table_at(&location, json!([{"id": 1, "name": "a", "required": true, "type": "long"}]), None, &[]);
+    let files = write_data_files(&t, vec![stream_of(vec![ints(0..3)])], &WriteOptions::default()).await.unwrap();
+    assert!(files[0].path.starts_with(&format!("{location}/data/00000-0-")), "{}", files[0].path);
     read(&t, &files[0]).await;
 }
 
 #[tokio::test]
 async fn lineage_columns_are_stored_with_their_ids() {
-    let t = table(
-        json!([{"id": 1, "name": "a", "required": false, "type": "int"}]),
-        None,
-        &[],
-    );
+    let t = table(json!([{"id": 1, "name": "a", "required": false, "type": "int"}]), None, &[]);
     let rows = batch(vec![
         ("a", Arc::new(Int32Array::from(vec![1, 2])) as ArrayRef),
-        (
-            "_row_id",
-            Arc::new(Int64Array::from(vec![Some(7), None])) as ArrayRef,
-        ),
-        (
-            "_last_updated_sequence_number",
-            Arc::new(Int64Array::from(vec![Some(3), None])) as ArrayRef,
-        ),
+        ("_row_id", Arc::new(Int64Array::from(vec![Some(7), None])) as ArrayRef),
+        ("_last_updated_sequence_number", Arc::new(Int64Array::from(vec![Some(3), None])) as ArrayRef),
     ]);
-    let options = WriteOptions {
-        lineage: true,
-        ..WriteOptions::default()
-    };
-    let files = write_data_files(&t, vec![stream_of(vec![rows.clone()])], &options)
-        .await
-        .unwrap();
+    let options = WriteOptions { lineage: true, ..WriteOptions::default() };
+    let files = write_data_files(&t, vec![stream_of(vec![rows.clone()])], &options).await.unwrap();
     let (back, _) = read(&t, &files[0]).await;
     // LINEAGE-16, LINEAGE-18
     let schema = back.schema();
     assert_eq!(
-        schema
-            .fields()
-            .iter()
-            .map(|f| field_id(f).unwrap())
-            .collect::<Vec<_>>(),
+        schema.fields().iter().map(|f| field_id(f).unwrap()).collect::<Vec<_>>(),
         [1, 2_147_483_540, 2_147_483_539]
     );
-    assert_eq!(
-        back.column(1).as_primitive::<Int64Type>(),
-        rows.column(1).as_primitive::<Int64Type>()
-    );
+    assert_eq!(back.column(1).as_primitive::<Int64Type>(), rows.column(1).as_primitive::<Int64Type>());
     assert!(back.column(2).is_null(1));
     // without the option the same rows have two columns too many
-    assert!(
-        write_data_files(&t, vec![stream_of(vec![rows])], &WriteOptions::default())
-            .await
-            .is_err()
-    );
+    assert!(write_data_files(&t, vec![stream_of(vec![rows])], &WriteOptions::default()).await.is_err());
 }

@@ -86,33 +86,18 @@ fn table(fields: Value, spec: Option<UnboundPartitionSpec>, properties: &[(&str,
     table_at("memory:/w/t", fields, spec, properties)
 }
 
-fn table_at(
-    location: &str,
-    fields: Value,
-    spec: Option<UnboundPartitionSpec>,
-    properties: &[(&str, &str)],
-) -> Table {
+fn table_at(location: &str, fields: Value, spec: Option<UnboundPartitionSpec>, properties: &[(&str, &str)]) -> Table {
     let (schema, ext) =
-        schema_from_value(serde_json::json!({"type": "struct", "schema-id": 0, "fields": fields}))
-            .unwrap();
+        schema_from_value(serde_json::json!({"type": "struct", "schema-id": 0, "fields": fields})).unwrap();
     let creation = TableCreation::builder()
         .name("t".into())
         .location(location.into())
         .schema(schema)
         .partition_spec_opt(spec)
-        .properties(
-            properties
-                .iter()
-                .map(|(k, v)| (k.to_string(), v.to_string()))
-                .collect::<HashMap<_, _>>(),
-        )
+        .properties(properties.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect::<HashMap<_, _>>())
         .format_version(FormatVersion::V3)
         .build();
-    let inner = TableMetadataBuilder::from_table_creation(creation)
-        .unwrap()
-        .build()
-        .unwrap()
-        .metadata;
+    let inner = TableMetadataBuilder::from_table_creation(creation).unwrap().build().unwrap().metadata;
     let ident = TableIdent::new(NamespaceIdent::new("ns".into()), "t".into());
     let io = FileIo::default();
     Table::new(
@@ -125,43 +110,25 @@ fn table_at(
 }
 
 fn batch(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
-    RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(n, a)| (n, a, true)))
-        .unwrap()
+    RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(n, a)| (n, a, true))).unwrap()
 }
 
 fn stream_of(batches: Vec<RecordBatch>) -> SendableRecordBatchStream {
     let schema: SchemaRef = batches[0].schema();
-    Box::pin(RecordBatchStreamAdapter::new(
-        schema,
-        stream::iter(batches.into_iter().map(Ok)),
-    ))
+    Box::pin(RecordBatchStreamAdapter::new(schema, stream::iter(batches.into_iter().map(Ok))))
 }
 
-async fn read(
-    table: &Table,
-    file: &DataFile,
-) -> (RecordBatch, ParquetRecordBatchReaderBuilder<bytes::Bytes>) {
+async fn read(table: &Table, file: &DataFile) -> (RecordBatch, ParquetRecordBatchReaderBuilder<bytes::Bytes>) {
     let bytes = table.io().read(&file.path).await.unwrap();
-    assert_eq!(
-        bytes.len() as i64,
-        file.file_size,
-        "file_size is the length of the file"
-    );
+    assert_eq!(bytes.len() as i64, file.file_size, "file_size is the length of the file");
     let open = || ParquetRecordBatchReaderBuilder::try_new(bytes.clone()).unwrap();
     let batches: Vec<_> = open().build().unwrap().map(|b| b.unwrap()).collect();
-    let schema = batches
-        .first()
-        .map_or_else(|| open().schema().clone(), RecordBatch::schema);
+    let schema = batches.first().map_or_else(|| open().schema().clone(), RecordBatch::schema);
     let all = arrow::compute::concat_batches(&schema, &batches).unwrap();
     assert_eq!(all.num_rows() as i64, file.record_count);
     (all, open())
 }
 
 async fn files_below(table: &Table) -> usize {
-    table
-        .io()
-        .list(table.metadata().location())
-        .await
-        .unwrap()
-        .len()
+    table.io().list(table.metadata().location()).await.unwrap().len()
 }

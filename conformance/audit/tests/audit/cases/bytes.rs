@@ -38,9 +38,7 @@ fn runs(card: u16, runs: &[(u16, u16)]) -> Vec<u8> {
 
 pub const CASES: &[Case] = &[
     ("PUFFIN-1", Error, |t| patch(t, DV, |b| b[0] = b'X')),
-    ("PUFFIN-2", Error, |t| {
-        patch(t, DV, |b| *b.last_mut().expect("bytes") = b'X')
-    }),
+    ("PUFFIN-2", Error, |t| patch(t, DV, |b| *b.last_mut().expect("bytes") = b'X')),
     ("PUFFIN-2", Error, |t| {
         patch(t, DV, |b| {
             let n = b.len();
@@ -54,23 +52,15 @@ pub const CASES: &[Case] = &[
         })
     }),
     ("PUFFIN-3", Error, |t| t.puffin(DV).flags = [2, 0, 0, 0]),
-    ("PUFFIN-4", Error, |t| {
-        t.puffin(DV).payload = Some("{".into())
-    }),
-    ("PUFFIN-5", Error, |t| {
-        t.puffin(DV).payload = Some("{}".into())
-    }),
-    ("PUFFIN-6", Error, |t| {
-        footer(t, |f| f["length"] = json!(100_000))
-    }),
+    ("PUFFIN-4", Error, |t| t.puffin(DV).payload = Some("{".into())),
+    ("PUFFIN-5", Error, |t| t.puffin(DV).payload = Some("{}".into())),
+    ("PUFFIN-6", Error, |t| footer(t, |f| f["length"] = json!(100_000))),
     ("PUFFIN-6", Error, |t| {
         footer(t, |f| {
             f.as_object_mut().expect("object").remove("fields");
         })
     }),
-    ("PUFFIN-7", Error, |t| {
-        footer(t, |f| f["compression-codec"] = json!("gzip"))
-    }),
+    ("PUFFIN-7", Error, |t| footer(t, |f| f["compression-codec"] = json!("gzip"))),
     ("TRAP-20", Note, |t| t.puffin(DV).flags = [1, 0, 0, 0]),
     ("PUFFIN-10", Note, |t| {
         let f = t.puffin(DV).footer[0].clone();
@@ -95,28 +85,16 @@ pub const CASES: &[Case] = &[
         t.file("m5", 0)["content_offset"] = json!(4);
         t.file("m5", 0)["content_size_in_bytes"] = json!(30);
     }),
-    ("DV-6", Error, |t| {
-        footer(t, |f| {
-            f["properties"]["referenced-data-file"] = json!("file:/other.parquet")
-        })
-    }),
+    ("DV-6", Error, |t| footer(t, |f| f["properties"]["referenced-data-file"] = json!("file:/other.parquet"))),
     // Two DVs of one file swapped in the manifest.
     ("DV-6", Error, |t| {
         let b = t.file("m3", 1)["referenced_data_file"].clone();
         t.file("m3", 0)["referenced_data_file"] = b;
     }),
-    ("DV-27", Error, |t| {
-        footer(t, |f| f["properties"]["cardinality"] = json!("3"))
-    }),
-    ("DV-27", Error, |t| {
-        footer(t, |f| f["properties"] = json!({}))
-    }),
-    ("DV-27", Error, |t| {
-        footer(t, |f| f["compression-codec"] = json!("zstd"))
-    }),
-    ("DV-28", Error, |t| {
-        footer(t, |f| f["snapshot-id"] = json!(104))
-    }),
+    ("DV-27", Error, |t| footer(t, |f| f["properties"]["cardinality"] = json!("3"))),
+    ("DV-27", Error, |t| footer(t, |f| f["properties"] = json!({}))),
+    ("DV-27", Error, |t| footer(t, |f| f["compression-codec"] = json!("zstd"))),
+    ("DV-28", Error, |t| footer(t, |f| f["snapshot-id"] = json!(104))),
     ("TRAP-21", Note, |t| footer(t, |f| f["fields"] = json!([]))),
     ("DV-20", Error, |t| t.puffin(DV).blobs[0][3] ^= 1),
     ("DV-21", Error, |t| t.puffin(DV).blobs[0][4] = 0),
@@ -132,70 +110,41 @@ pub const CASES: &[Case] = &[
         })
     }),
     ("DV-26", Error, |t| t.blob(DV, |v| v[11] = 0x80)),
-    ("DV-30", Error, |t| {
-        t.puffin(DV).blobs[0] = frame(&vector(&[1, 2, 3]))
-    }),
-    ("DV-1", Error, |t| {
-        t.puffin(DV).blobs[0] = frame(&vector(&[1, 4]))
-    }),
+    ("DV-30", Error, |t| t.puffin(DV).blobs[0] = frame(&vector(&[1, 2, 3]))),
+    ("DV-1", Error, |t| t.puffin(DV).blobs[0] = frame(&vector(&[1, 4]))),
     ("DV-41", Error, |t| t.blob(DV, |v| v[12] = 0)),
     ("DV-42", Error, |t| t.blob(DV, |v| v.truncate(22))),
     ("DV-43", Error, |t| t.blob(DV, |v| v[24] = 20)),
     ("DV-44", Error, |t| t.blob(DV, |v| v.truncate(30))),
-    ("DV-45", Error, |t| {
-        t.puffin(DV).blobs[0] = frame(&vector(&[3, 1]))
-    }),
+    ("DV-45", Error, |t| t.puffin(DV).blobs[0] = frame(&vector(&[3, 1]))),
     ("DV-45", Error, |t| t.blob(DV, |v| v.push(0))),
-    ("DV-45", Error, |t| {
-        t.puffin(DV).blobs[0] = frame(&runs(4, &[(1, 2), (2, 2)]))
-    }),
-    ("DV-45", Error, |t| {
-        t.puffin(DV).blobs[0] = frame(&runs(3, &[(1, 1), (3, 1)]))
-    }),
+    ("DV-45", Error, |t| t.puffin(DV).blobs[0] = frame(&runs(4, &[(1, 2), (2, 2)]))),
+    ("DV-45", Error, |t| t.puffin(DV).blobs[0] = frame(&runs(3, &[(1, 1), (3, 1)]))),
     // A DV that forgets a position its predecessor had, and one that forgets a folded position delete.
-    ("DV-3", Error, |t| {
-        t.puffin(DV).blobs[0] = frame(&vector(&[2, 3]))
-    }),
+    ("DV-3", Error, |t| t.puffin(DV).blobs[0] = frame(&vector(&[2, 3]))),
     ("DV-3", Error, |t| {
         t.entry("m3", 2)["status"] = json!(0);
         longs(t, "p.parquet", 1, &[1]);
     }),
     // Parquet
-    ("DEL-3", Error, |t| {
-        patch(t, "a.parquet", |b| b.truncate(b.len() - 3))
-    }),
-    ("PARQ-1", Error, |t| {
-        t.parquet("a.parquet").cols[2].0 = "optional double amount".into()
-    }),
+    ("DEL-3", Error, |t| patch(t, "a.parquet", |b| b.truncate(b.len() - 3))),
+    ("PARQ-1", Error, |t| t.parquet("a.parquet").cols[2].0 = "optional double amount".into()),
     ("PARQ-2", Error, |t| {
-        t.parquet("c.parquet").cols[0] = (
-            "required int64 id (TIMESTAMP(MICROS,true)) = 4".into(),
-            Col::Long(vec![Some(4)]),
-        )
+        t.parquet("c.parquet").cols[0] =
+            ("required int64 id (TIMESTAMP(MICROS,true)) = 4".into(), Col::Long(vec![Some(4)]))
     }),
-    ("PARQ-17", Note, |t| {
-        t.file("m1", 0)["split_offsets"] = json!([5])
-    }),
-    ("EQDEL-1", Error, |t| {
-        t.parquet("e.parquet").cols[0].0 = "required int64 id = 9".into()
-    }),
+    ("PARQ-17", Note, |t| t.file("m1", 0)["split_offsets"] = json!([5])),
+    ("EQDEL-1", Error, |t| t.parquet("e.parquet").cols[0].0 = "required int64 id = 9".into()),
     ("LINEAGE-18", Error, |t| {
-        t.parquet("c.parquet").cols[3] = (
-            "optional int32 _row_id = 2147483540".into(),
-            Col::Int(vec![Some(3)]),
-        )
+        t.parquet("c.parquet").cols[3] = ("optional int32 _row_id = 2147483540".into(), Col::Int(vec![Some(3)]))
     }),
-    ("POSDEL-1", Error, |t| {
-        t.parquet("p.parquet").cols[1].0 = "required int64 pos = 5".into()
-    }),
+    ("POSDEL-1", Error, |t| t.parquet("p.parquet").cols[1].0 = "required int64 pos = 5".into()),
     ("POSDEL-2", Error, |t| {
         let b = format!("{}/data/b.parquet", t.root);
         t.parquet("p.parquet").cols[0].1 = Col::Text(vec![Some(b.clone()), Some(b)]);
         longs(t, "p.parquet", 1, &[2, 0]);
     }),
-    ("POSDEL-3", Note, |t| {
-        t.parquet("p.parquet").cols[0].1 = Col::Text(vec![Some("file:/nowhere.parquet".into())])
-    }),
+    ("POSDEL-3", Note, |t| t.parquet("p.parquet").cols[0].1 = Col::Text(vec![Some("file:/nowhere.parquet".into())])),
     ("POSDEL-5", Error, |t| {
         let a = format!("{}/data/a.parquet", t.root);
         t.parquet("p.parquet").cols[0].1 = Col::Text(vec![Some(a)]);

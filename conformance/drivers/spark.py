@@ -114,7 +114,7 @@ class Spark:
 
 
 CAPABILITIES = ["v2", "v3", "read-dv", "write-dv", "position-deletes", "equality-deletes", "row-level", "merge", "upgrade", "lineage", "time-travel",
-                "schema-evolution", "partition-evolution", "metadata-tables", "procedures", "branches", "changelog", "avro", "orc"]
+                "schema-evolution", "partition-evolution", "metadata-tables", "procedures", "branches", "changelog", "avro", "orc", "spark-facts"]
 
 if __name__ == "__main__":
     serve(Spark)

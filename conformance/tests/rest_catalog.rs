@@ -318,3 +318,57 @@ async fn a_stale_first_row_id_is_a_conflict() {
     assert_eq!(send("POST", &url, Some(&snapshot(2, Value::Null)), &[]).await.0, 400);
     assert_eq!(send("POST", &url, Some(&snapshot(2, json!(3))), &[]).await.0, 200);
 }
+
+/// Clients write files into a table's folders without making them; a staged table has them before it exists, and nobody sees
+/// it as a table until it is committed. Names stay where they are in a Hadoop layout.
+#[tokio::test]
+async fn over_a_hadoop_warehouse_folders_come_first_and_renames_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let warehouse = dir.path().join("wh");
+    let catalog = floe_engine::catalog::HadoopCatalog::new("behind", &warehouse.display().to_string(), HashMap::new());
+    let local = floe_conformance::serve::Local::start(Arc::new(catalog.unwrap())).await.unwrap();
+    let url = format!("{}/v1/namespaces", local.uri());
+    assert_eq!(send("POST", &url, Some(&json!({ "namespace": ["n"] })), &[]).await.0, 200);
+    let schema = json!({ "type": "struct", "fields": [{ "id": 1, "name": "id", "type": "int", "required": false }] });
+    let body = |name: &str, stage: bool| json!({ "name": name, "schema": schema, "stage-create": stage, "properties": { "format-version": "3" } });
+    let (status, _, staged) = send("POST", &format!("{url}/n/tables"), Some(&body("staged", true)), &[]).await;
+    assert_eq!((status, &staged["metadata-location"]), (200, &Value::Null));
+    assert_eq!(staged["metadata"]["location"], json!(warehouse.join("n/staged").display().to_string()));
+    let (status, _, _) = send("POST", &format!("{url}/n/tables"), Some(&body("made", false)), &[]).await;
+    assert_eq!(status, 200);
+    for folder in ["staged/metadata", "staged/data", "made/metadata", "made/data"] {
+        assert!(warehouse.join("n").join(folder).is_dir(), "{folder}");
+    }
+    let (_, _, listed) = send("GET", &format!("{url}/n/tables"), None, &[]).await;
+    assert_eq!(listed["identifiers"], json!([{ "namespace": ["n"], "name": "made" }]));
+    assert_eq!(send("HEAD", &format!("{url}/n/tables/staged"), None, &[]).await.0, 404);
+
+    // The commit that makes a staged table is its version 1 in the layout that path readers know.
+    let m = &staged["metadata"];
+    let updates = json!([
+        { "action": "assign-uuid", "uuid": m["table-uuid"] },
+        { "action": "upgrade-format-version", "format-version": 3 },
+        { "action": "add-schema", "schema": m["schemas"][0], "last-column-id": 1 },
+        { "action": "set-current-schema", "schema-id": -1 },
+        { "action": "add-spec", "spec": { "spec-id": 0, "fields": [] } },
+        { "action": "set-default-spec", "spec-id": -1 },
+        { "action": "add-sort-order", "sort-order": { "order-id": 0, "fields": [] } },
+        { "action": "set-default-sort-order", "sort-order-id": -1 },
+        { "action": "set-location", "location": m["location"] },
+        { "action": "set-properties", "updates": m["properties"] },
+    ]);
+    let commit = json!({ "requirements": [{ "type": "assert-create" }], "updates": updates });
+    let (status, _, made) = send("POST", &format!("{url}/n/tables/staged"), Some(&commit), &[]).await;
+    assert_eq!(status, 200, "{made}");
+    assert_eq!(made["metadata"]["table-uuid"], m["table-uuid"]);
+    assert!(warehouse.join("n/staged/metadata/v1.metadata.json").is_file());
+    assert_eq!(send("POST", &format!("{url}/n/tables/staged"), Some(&commit), &[]).await.0, 409, "it exists now");
+
+    let rename =
+        json!({ "source": { "namespace": ["n"], "name": "made" }, "destination": { "namespace": ["n"], "name": "b" } });
+    let (status, _, refused) = send("POST", &format!("{}/v1/tables/rename", local.uri()), Some(&rename), &[]).await;
+    assert_eq!((status, refused["error"]["type"].as_str()), (406, Some("UnsupportedOperationException")));
+    assert_eq!(send("DELETE", &format!("{url}/n/tables/made"), None, &[]).await.0, 204);
+    assert!(!warehouse.join("n/made").exists());
+    drop(local);
+}

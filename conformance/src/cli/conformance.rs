@@ -1,6 +1,8 @@
 //! `floe conformance`: the main job. floe's own cells come first; the other engines join when they are installed and started.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, ValueEnum};
@@ -14,6 +16,8 @@ use crate::matrix::result::{AUDIT, Cell, EngineRow, FACTS, Results};
 use crate::matrix::{Session, run_scenario};
 use crate::report::{self, verdicts};
 use crate::scenario::{self, Scenario};
+use crate::serve::Local;
+use floe_engine::catalog::HadoopCatalog;
 
 /// Name of the shared catalog in statements.
 const CATALOG: &str = "ice";
@@ -97,13 +101,16 @@ async fn conformance(args: &ConformanceArgs) -> Result<i32, String> {
     let session =
         |prefix: &str| Session { warehouse: out.join("warehouse"), catalog: CATALOG.into(), prefix: prefix.into() };
 
+    let shared = HadoopCatalog::new(CATALOG, &out.join("warehouse").display().to_string(), HashMap::new())
+        .map_err(|e| e.to_string())?;
+    let rest = Local::start(Arc::new(shared)).await?;
     let mut starting = JoinSet::new();
     for (place, engine) in chosen.into_iter().enumerate() {
-        let (dir, launcher) = (out.clone(), args.launcher);
-        starting.spawn(async move { (place, start(engine, launcher, &dir).await) });
+        let (dir, launcher, rest) = (out.clone(), args.launcher, rest.uri().to_string());
+        starting.spawn(async move { (place, start(engine, launcher, &dir, &rest).await) });
     }
     if let Some(command) = &args.engine_cmd {
-        let launch = custom(command, &out);
+        let launch = custom(command, &out, rest.uri());
         starting.spawn(async move { (usize::MAX, start_custom(launch).await) });
     }
 
@@ -264,7 +271,7 @@ fn row_of_floe(d: &Floe) -> EngineRow {
 }
 
 /// Installs and starts an engine; without a process the row says why.
-async fn start(engine: Engine, launcher: Launcher, out: &Path) -> (EngineRow, Option<Process>) {
+async fn start(engine: Engine, launcher: Launcher, out: &Path, rest: &str) -> (EngineRow, Option<Process>) {
     let mut row = EngineRow {
         name: engine.name.clone(),
         title: engine.title.clone(),
@@ -285,7 +292,7 @@ async fn start(engine: Engine, launcher: Launcher, out: &Path) -> (EngineRow, Op
         });
         let dir = installed.await.map_err(|e| e.to_string())??.dir;
         let scratch = out.join("engines").join(&engine.name);
-        Process::start(engine.launch(&dir, &scratch, &out.join("warehouse"), CATALOG)?).await
+        Process::start(engine.launch(&dir, &scratch, &out.join("warehouse"), CATALOG, rest)?).await
     };
     match launched.await {
         Ok(p) => {
@@ -308,7 +315,7 @@ fn fill(row: &mut EngineRow, p: &Process) {
     row.capabilities.clone_from(&hello.capabilities);
 }
 
-fn custom(command: &str, out: &Path) -> Launch {
+fn custom(command: &str, out: &Path, rest: &str) -> Launch {
     Launch {
         name: "custom".into(),
         command: vec!["sh".into(), "-c".into(), format!("cd \"$FLOE_CWD\" && exec {command}")],
@@ -319,7 +326,7 @@ fn custom(command: &str, out: &Path) -> Launch {
         scratch: out.join("engines/custom"),
         warehouse: out.join("warehouse"),
         catalog: CATALOG.into(),
-        rest: None,
+        rest: Some(rest.to_string()),
         start_timeout: std::time::Duration::from_secs(180),
         step_timeout: std::time::Duration::from_secs(120),
     }

@@ -60,6 +60,9 @@ pub struct Engine {
     /// Environment of the driver; `{dir}` is the installed folder.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
+    /// Whether it uses the run's REST catalog in place of the warehouse folder; both show the same tables.
+    #[serde(default)]
+    pub rest: bool,
     /// Part of the default run.
     #[serde(default = "yes")]
     pub default: bool,
@@ -134,8 +137,15 @@ impl Engine {
         format!("{env}cargo floe conformance --engines floe,{}", self.name)
     }
 
-    /// How to start its driver once it is installed in `dir`.
-    pub fn launch(&self, dir: &Path, scratch: &Path, warehouse: &Path, catalog: &str) -> Result<Launch, String> {
+    /// How to start its driver once it is installed in `dir`; `rest` is the URI of the run's REST catalog.
+    pub fn launch(
+        &self,
+        dir: &Path,
+        scratch: &Path,
+        warehouse: &Path,
+        catalog: &str,
+        rest: &str,
+    ) -> Result<Launch, String> {
         let scripts = scratch.join("driver");
         std::fs::create_dir_all(&scripts).map_err(|e| format!("cannot make {}: {e}", scripts.display()))?;
         for (name, text) in SCRIPTS {
@@ -159,7 +169,7 @@ impl Engine {
             scratch: scratch.to_path_buf(),
             warehouse: warehouse.to_path_buf(),
             catalog: catalog.into(),
-            rest: None,
+            rest: self.rest.then(|| rest.to_string()),
             start_timeout: Duration::from_secs(self.start_timeout),
             step_timeout: Duration::from_secs(self.step_timeout),
         })

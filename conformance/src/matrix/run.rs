@@ -11,7 +11,7 @@ use crate::compare::{self, Difference};
 use crate::drivers::Driver;
 use crate::facts::TableState;
 use crate::protocol::{Answer, TableRef};
-use crate::scenario::{By, Damage, Expected, Scenario, Step, expected_states};
+use crate::scenario::{By, Damage, Expected, SPARK_FACTS, Scenario, Step, expected_states};
 
 /// What a reader need not be able to do, because only a writer does it.
 const WRITER_ONLY: &[&str] = &[
@@ -25,6 +25,7 @@ const WRITER_ONLY: &[&str] = &[
     "metadata-tables",
     "lineage",
     "time-travel",
+    SPARK_FACTS,
 ];
 
 /// Told of each finished cell.
@@ -159,6 +160,14 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Index of the engine that runs a step.
+    fn who(&self, step: &Step) -> usize {
+        match step.by {
+            By::Writer => self.writer,
+            By::Reader => self.second.unwrap_or(self.writer),
+        }
+    }
+
     fn fill(&self, sql: &str) -> String {
         sql.replace("{table}", &format!("{}.{}", self.namespace, self.name))
             .replace("{namespace}", &self.namespace)
@@ -196,7 +205,9 @@ impl<'a> Run<'a> {
             };
             self.snapshots.push(after.as_ref().and_then(TableState::snapshot_id));
             let Some(after) = after else { continue };
-            self.facts.checks.extend(facts_check::check(n, step, before.as_ref(), Some(&after)));
+            let who = self.who(step);
+            let exact = self.drivers[who].hello().capabilities.iter().any(|c| c == SPARK_FACTS);
+            self.facts.checks.extend(facts_check::check(n, step, before.as_ref(), Some(&after), exact));
             let moved = before.as_ref().is_none_or(|b| b.metadata != after.metadata);
             // files never change, so a reader may remember one: what will be damaged is not shown to it before
             let shown = step.unreadable || !self.scenario.steps.iter().any(|s| s.damage.is_some());
@@ -256,10 +267,7 @@ impl<'a> Run<'a> {
         if let Some(d) = &step.damage {
             damage(&self.folder, d).map_err(|e| Check::new(n, "damage", Outcome::Errored, e))?;
         } else {
-            let who = match step.by {
-                By::Writer => self.writer,
-                By::Reader => self.second.unwrap_or(self.writer),
-            };
+            let who = self.who(step);
             let (sql, table) = (self.fill(&step.sql), self.table(before, None));
             let answer = self.drivers[who].apply(&sql, &table).await;
             match (&step.refused, answer) {

@@ -41,7 +41,12 @@ pub const CAPABILITIES: &[(&str, &str)] = &[
     ("unknown", "the unknown type"),
     ("avro", "Avro data files"),
     ("orc", "ORC data files"),
+    (SPARK_FACTS, "makes the snapshots, files and counters that Spark makes"),
 ];
+
+/// Of a writer that commits like Spark. The format leaves free how many snapshots and files a statement makes, so the facts
+/// that scenarios state of them are held against such writers only; everyone's bytes are judged by the auditor.
+pub const SPARK_FACTS: &str = "spark-facts";
 
 /// The folders a scenario may lie in.
 pub const AREAS: &[&str] = &[

@@ -10,6 +10,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use floe_engine::catalog::files::first_metadata;
 use floe_engine::catalog::rest::wire;
+use floe_engine::io::FileIo;
 use floe_engine::{Error, ErrorKind, Result};
 use iceberg::{NamespaceIdent, TableIdent};
 use serde_json::{Value, json};
@@ -202,7 +203,9 @@ pub(crate) async fn create_table(State(server): Shared, Path(ns): Path<String>, 
         let (table, staged) = wire::parse_create_request(namespace(&ns)?, &parse(&body)?)?;
         let catalog = server.catalog.clone();
         if !staged {
-            return reply::table(&catalog.create_table(table).await?, false);
+            let made = catalog.create_table(table).await?;
+            make_folders(made.metadata().location()).await?;
+            return reply::table(&made, false);
         }
         if !catalog.namespace_exists(table.ident.namespace()).await? {
             return Err(Error::not_found(format!("there is no namespace {}", table.ident.namespace().join("."))));
@@ -215,10 +218,24 @@ pub(crate) async fn create_table(State(server): Shared, Path(ns): Path<String>, 
             None => catalog.default_location(&table.ident).await?,
         };
         let metadata = first_metadata(&table, &location, &HashMap::new())?.to_json()?;
+        make_folders(&location).await?;
         let text = String::from_utf8(metadata).map_err(|e| Error::internal(format!("metadata JSON: {e}")))?;
         Ok(reply::raw(StatusCode::OK, format!("{{\"metadata-location\":null,\"metadata\":{text},\"config\":{{}}}}")))
     };
     answer(create().await, About::Table)
+}
+
+/// Some clients write files into folders that they take for granted: a table's own folders are there from the start. Stores
+/// without folders need nothing.
+async fn make_folders(location: &str) -> Result<()> {
+    let io = FileIo::new(HashMap::new());
+    for folder in ["metadata", "data"] {
+        let path = format!("{}/{folder}", location.trim_end_matches('/'));
+        if let Ok(Some(_)) = io.local_path(&path) {
+            io.create_folder(&path).await?;
+        }
+    }
+    Ok(())
 }
 
 pub(crate) async fn register_table(State(server): Shared, Path(ns): Path<String>, body: Bytes) -> Response {

@@ -7,7 +7,10 @@
 mod commit;
 mod handlers;
 mod idempotency;
+mod local;
 mod reply;
+
+pub use local::Local;
 
 use std::sync::Arc;
 

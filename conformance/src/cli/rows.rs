@@ -81,9 +81,21 @@ fn write_csv_line<'a>(out: &mut dyn Write, cells: impl Iterator<Item = Option<&'
     out.write_all(b"\n")
 }
 
+/// One line that a terminal prints as it is: line ends become spaces, other control characters `\xNN`.
+fn plain(text: &str) -> String {
+    text.chars().fold(String::with_capacity(text.len()), |mut out, c| {
+        match c {
+            '\n' | '\r' => out.push(' '),
+            c if c.is_control() => out += &format!("\\x{:02x}", u32::from(c)),
+            c => out.push(c),
+        }
+        out
+    })
+}
+
 fn write_table(out: &mut dyn Write, columns: &[String], rows: &[Vec<Option<String>>]) -> io::Result<()> {
     let width = |s: &str| s.chars().count();
-    let shown = |cell: &Option<String>| cell.as_deref().unwrap_or("NULL").replace(['\n', '\r'], " ");
+    let shown = |cell: &Option<String>| plain(cell.as_deref().unwrap_or("NULL"));
     let mut widths: Vec<usize> = columns.iter().map(|c| width(c)).collect();
     for row in rows {
         for (w, cell) in widths.iter_mut().zip(row) {

@@ -58,5 +58,7 @@ fn a_table_has_a_frame() {
     let widths: Vec<usize> = text.lines().map(|l| l.chars().count()).collect();
     assert_eq!(widths.len(), 6);
     assert!(widths.iter().all(|w| *w == widths[0]), "{text}");
+    assert!(!text.replace('\n', "").contains(char::is_control), "bytes are shown, not sent to the terminal: {text}");
+    assert!(text.contains("\\x00"), "{text}");
     assert!(text.contains("| NULL"), "{text}");
 }

@@ -189,7 +189,8 @@ async fn ctrl_c_leaves_no_container_and_a_killed_run_s_are_swept_up() {
 #[test]
 fn without_a_daemon_engines_are_skipped_with_the_reason() {
     let tmp = tempfile::tempdir().expect("temporary folder");
-    let run = floe(tmp.path(), &["--engines", "floe,duckdb"]).env("DOCKER_HOST", "unix:///nowhere/docker.sock").output();
+    let run =
+        floe(tmp.path(), &["--engines", "floe,duckdb"]).env("DOCKER_HOST", "unix:///nowhere/docker.sock").output();
     let run = run.expect("runs");
     let said = String::from_utf8_lossy(&run.stdout);
     assert!(run.status.success(), "a skip is no failure: {said}");

@@ -67,8 +67,11 @@ pub struct Inside {
 /// How a driver is started inside: by the image's `python3` with the installed packages on its path, since a virtual
 /// environment's own Python is a link to this machine's.
 pub fn inside(launch: &Launch) -> Inside {
-    let mut out =
-        Inside { command: launch.command.clone(), env: launch.env.clone(), mounts: vec![(launch.scratch.clone(), false)] };
+    let mut out = Inside {
+        command: launch.command.clone(),
+        env: launch.env.clone(),
+        mounts: vec![(launch.scratch.clone(), false)],
+    };
     if !launch.warehouse.starts_with(&launch.scratch) {
         out.mounts.push((launch.warehouse.clone(), false));
     }

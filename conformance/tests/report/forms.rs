@@ -165,7 +165,8 @@ async fn junit_xml_has_the_structure_that_its_readers_expect() {
         assert_eq!(root.number(name), totals[i], "{name}");
     }
     assert_eq!(totals, [r.cells.len(), 1, 1, 1]);
-    let names: Vec<_> = root.inside.iter().flat_map(|s| &s.inside).map(|c| (c.get("classname"), c.get("name"))).collect();
+    let names: Vec<_> =
+        root.inside.iter().flat_map(|s| &s.inside).map(|c| (c.get("classname"), c.get("name"))).collect();
     let distinct: std::collections::BTreeSet<_> = names.iter().collect();
     assert_eq!(distinct.len(), names.len(), "a case is known by its class and name");
     let failed = root.inside[0].inside.iter().flat_map(|c| &c.inside).find(|o| o.name == "failure").expect("failure");
@@ -203,8 +204,14 @@ async fn tables_of_markdown_have_a_cell_for_each_column_and_badges_are_pictures(
     ] {
         let svg = xml(&std::fs::read_to_string(tmp.path().join(file)).expect("badge"));
         assert_eq!((svg.name.as_str(), svg.get("aria-label")), ("svg", says), "{file}");
-        let shown: Vec<&str> =
-            svg.inside.iter().find(|e| e.name == "g").into_iter().flat_map(|g| &g.inside).map(|t| t.text.as_str()).collect();
+        let shown: Vec<&str> = svg
+            .inside
+            .iter()
+            .find(|e| e.name == "g")
+            .into_iter()
+            .flat_map(|g| &g.inside)
+            .map(|t| t.text.as_str())
+            .collect();
         assert_eq!(shown.join(": "), says, "{file} can be read without its label");
     }
     assert!(!tmp.path().join("badges/absent.svg").exists(), "an engine that took no part has none");
@@ -255,7 +262,9 @@ async fn results_read_back_and_the_command_line_tells_two_runs_apart() {
     let (code, text) = floe(tmp.path(), &["report", "pages", "a", "--out", "again"]);
     assert_eq!(code, 0, "{text}");
     for file in ["report.html", "report.md", "junit.xml", "badge.svg", "matrix.txt", "badges/floe.svg"] {
-        let read = |d: &str| std::fs::read_to_string(tmp.path().join(d).join(file)).unwrap_or_else(|e| panic!("{d}/{file}: {e}"));
+        let read = |d: &str| {
+            std::fs::read_to_string(tmp.path().join(d).join(file)).unwrap_or_else(|e| panic!("{d}/{file}: {e}"))
+        };
         assert_eq!(read("a"), read("again"), "{file} is made of the result file alone");
     }
     let (code, text) = floe(tmp.path(), &["report", "show", "a"]);

@@ -8,15 +8,6 @@ use floe_conformance::report::{self, badge, diff, junit, markdown, terminal};
 
 use super::sample::{FAILED, run};
 
-/// The sample without what differs between runs of floe.
-async fn sample(folder: &Path) -> Results {
-    let mut r = run(folder).await;
-    for c in &mut r.cells {
-        c.ms = if c.reader == "other" { c.ms } else { 7 };
-    }
-    r
-}
-
 /// The sample a day later: the failure is mended, a pass is lost, an engine joined and one left.
 fn later(before: &Results) -> Results {
     let mut r = before.clone();
@@ -39,8 +30,7 @@ fn later(before: &Results) -> Results {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_form_is_a_reviewed_snapshot() {
-    let tmp = tempfile::tempdir().expect("temporary folder");
-    let r = sample(tmp.path()).await;
+    let r = run().await;
     let changes = diff::text(&r, &later(&r));
     insta::with_settings!({ snapshot_path => "../../../reports/snapshots", prepend_module_to_snapshot => false, omit_expression => true }, {
         insta::assert_snapshot!("form-markdown", markdown::text(&r));
@@ -130,8 +120,7 @@ fn xml(document: &str) -> Element {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn junit_xml_has_the_structure_that_its_readers_expect() {
-    let tmp = tempfile::tempdir().expect("temporary folder");
-    let mut r = sample(tmp.path()).await;
+    let mut r = run().await;
     let dead = Check::new(1, "rows", Outcome::Errored, "no answer\u{1} & <none> \"in\" 2 s");
     r.cells.push(Cell::of("dv/repeated-deletes", "other", "floe", vec![dead], 2000));
     let root = xml(&junit::text(&r));
@@ -178,7 +167,7 @@ async fn junit_xml_has_the_structure_that_its_readers_expect() {
 #[tokio::test(flavor = "multi_thread")]
 async fn tables_of_markdown_have_a_cell_for_each_column_and_badges_are_pictures() {
     let tmp = tempfile::tempdir().expect("temporary folder");
-    let mut r = sample(tmp.path()).await;
+    let mut r = run().await;
     r.engines[1].title = "O|ther & <co>".into();
     r.engines[2].command = "a | b".into();
     let text = markdown::text(&r);
@@ -219,8 +208,7 @@ async fn tables_of_markdown_have_a_cell_for_each_column_and_badges_are_pictures(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_terminal_s_columns_are_straight() {
-    let tmp = tempfile::tempdir().expect("temporary folder");
-    let text = terminal::text(&sample(tmp.path()).await);
+    let text = terminal::text(&run().await);
     let matrix: Vec<&str> = text.lines().take_while(|l| !l.starts_with("passed/ran")).collect();
     assert!(matrix.len() > 1, "{text}");
     assert!(matrix.iter().all(|l| l.chars().count() == matrix[0].chars().count()), "{text}");
@@ -236,7 +224,7 @@ fn floe(folder: &Path, args: &[&str]) -> (i32, String) {
 #[tokio::test(flavor = "multi_thread")]
 async fn results_read_back_and_the_command_line_tells_two_runs_apart() {
     let tmp = tempfile::tempdir().expect("temporary folder");
-    let first = sample(tmp.path()).await;
+    let first = run().await;
     let (a, b) = (tmp.path().join("a"), tmp.path().join("b"));
     report::write_all(&first, &a).expect("reports");
     report::write_all(&later(&first), &b).expect("reports");

@@ -22,7 +22,7 @@ fn places() -> Vec<(&'static str, String)> {
 async fn the_page_works_from_disk_in_a_browser() {
     let Some(b) = Browser::start().await else { return };
     let tmp = tempfile::tempdir().expect("temporary folder");
-    let results = run(tmp.path()).await;
+    let results = run().await;
     report::write_all(&results, tmp.path()).expect("reports");
     let page = format!("file://{}", tmp.path().join("report.html").display());
     let pictures = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("report-page");
@@ -157,7 +157,7 @@ async fn engine_and_nowhere(b: &Browser, page: &str) {
 async fn a_page_of_many_engines_and_one_of_nothing_are_legible() {
     let Some(b) = Browser::start().await else { return };
     let tmp = tempfile::tempdir().expect("temporary folder");
-    let small = run(tmp.path()).await;
+    let small = run().await;
     let mut many = Results { engines: vec![], scenarios: vec![], cells: vec![], ..small.clone() };
     for i in 0..16 {
         let name = format!("engine-{i:02}");

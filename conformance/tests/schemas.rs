@@ -203,3 +203,96 @@ fn replies_have_exactly_one_outcome() {
     assert!(valid(&root, &json!({"id": 1})).is_err());
     assert!(valid(&root, &json!({"id": 1, "skipped": {"reason": ""}})).is_err(), "a reason is mandatory");
 }
+
+/// A line of recorded traffic: whether floe sent it, and the message.
+fn traffic(log: &Path) -> Vec<(bool, Value)> {
+    let text = std::fs::read_to_string(log).expect("recorded");
+    let line = |l: &str| {
+        let (mark, message) = l.split_at(2);
+        (mark == "> ", serde_json::from_str(message).unwrap_or_else(|e| panic!("{e}: {l}")))
+    };
+    text.lines().map(line).collect()
+}
+
+/// Each message fits the definition of its direction, and each request has its reply.
+fn judge(traffic: &[(bool, Value)]) {
+    let root = schema("protocol.schema.json");
+    for (sent, message) in traffic {
+        let kind = if *sent { "request" } else { "reply" };
+        let rule = &root["$defs"][kind];
+        check(&root, rule, message, kind).unwrap_or_else(|e| panic!("{e} in {message}"));
+    }
+    let ids = |sent: bool| traffic.iter().filter(move |t| t.0 == sent).map(|t| t.1["id"].clone()).collect::<Vec<_>>();
+    assert_eq!(ids(true), ids(false));
+}
+
+fn python(script: &str, log: &Path, driver: &Path) -> Vec<String> {
+    let record = here().join("tests/fixtures").join(script);
+    let text = |p: &Path| p.display().to_string();
+    vec!["python3".into(), text(&record), text(log), "python3".into(), text(driver)]
+}
+
+#[tokio::test]
+async fn every_kind_of_reply_of_a_driver_fits_the_protocol_schema() {
+    use floe_conformance::drivers::{Driver, Launch, Process};
+    let tmp = tempfile::tempdir().expect("temporary folder");
+    let log = tmp.path().join("traffic.log");
+    let launch = Launch {
+        name: "fake".into(),
+        command: python("record.py", &log, &here().join("tests/fixtures/fake_driver.py")),
+        env: vec![
+            ("PYTHONPATH".into(), here().join("drivers").display().to_string()),
+            ("PYTHONDONTWRITEBYTECODE".into(), "1".into()),
+        ],
+        scratch: tmp.path().join("scratch"),
+        warehouse: tmp.path().join("warehouse"),
+        catalog: "ice".into(),
+        rest: None,
+        start_timeout: std::time::Duration::from_secs(60),
+        step_timeout: std::time::Duration::from_secs(60),
+    };
+    let mut p = Process::start(launch).await.expect("starts");
+    let (namespace, name) = ("ns".to_string(), "t".to_string());
+    let t = TableRef { namespace, name, location: "/t".into(), metadata: "/t/v1.metadata.json".into(), snapshot: None };
+    for sql in ["ok", "refuse", "skip", "fail"] {
+        p.apply(sql, &t).await;
+    }
+    p.scan(&t).await;
+    p.query("2000", &t).await;
+    p.changes(&t, None, Some(7)).await;
+    p.stop().await;
+    let seen = traffic(&log);
+    assert_eq!(seen.len(), 18, "{seen:?}");
+    for outcome in ["ok", "refused", "skipped", "error"] {
+        assert!(seen.iter().any(|(sent, m)| !sent && m.get(outcome).is_some()), "no reply is {outcome}");
+    }
+    judge(&seen);
+}
+
+/// docs/add-an-engine.md, as it is written: the template is an engine, and what it and floe say to each other fits the schema.
+#[test]
+fn the_template_passes_the_smoke_scenario_through_the_command_line() {
+    let tmp = tempfile::tempdir().expect("temporary folder");
+    let driver = tmp.path().join("my_driver.py");
+    let floe = |args: &[&str]| {
+        let mut c = std::process::Command::new(env!("CARGO_BIN_EXE_floe"));
+        c.args(args).current_dir(here()).env("PYTHONDONTWRITEBYTECODE", "1").output().expect("runs")
+    };
+    let made = floe(&["engines", "template", &driver.display().to_string()]);
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let lines = std::fs::read_to_string(&driver).expect("template").lines().count();
+    assert!(lines < 100, "the template has {lines} lines");
+    let (log, out) = (tmp.path().join("traffic.log"), tmp.path().join("out"));
+    let command = python("record.py", &log, &driver).join(" ");
+    let (out, smoke) = (out.display().to_string(), "dv/repeated-deletes");
+    let ran = floe(&["conformance", "--engines", "floe", "--engine-cmd", &command, "--scenario", smoke, "--out", &out]);
+    let said = String::from_utf8_lossy(&ran.stdout);
+    assert!(ran.status.success(), "{said}{}", String::from_utf8_lossy(&ran.stderr));
+    let results = floe_conformance::report::read(Path::new(&out)).expect("results");
+    let cell = results.cells.iter().find(|c| c.reader == "custom").unwrap_or_else(|| panic!("it read nothing: {said}"));
+    assert_eq!(cell.outcome.word(), "pass", "{}", cell.reason);
+    assert!(cell.checks.len() > 10, "it read every state twice: {:?}", cell.checks);
+    let seen = traffic(&log);
+    assert!(seen.len() > 20, "{} messages", seen.len());
+    judge(&seen);
+}

@@ -9,8 +9,9 @@ use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::task::JoinSet;
 
-use crate::drivers::{Driver, Floe, Launch, Process, kill_all};
+use crate::drivers::{Driver, Floe, Launch, Place, Process, kill_all};
 use crate::engines::{self, Engine, Home};
+use crate::launch;
 use crate::matrix::deviations;
 use crate::matrix::result::{AUDIT, Cell, EngineRow, FACTS, Results};
 use crate::matrix::{Session, run_scenario};
@@ -64,6 +65,9 @@ pub async fn run(args: &ConformanceArgs) -> Result<i32, String> {
         _ = interrupted() => Ok(130),
     };
     kill_all();
+    if args.launcher == Launcher::Container {
+        launch::remove_mine().await;
+    }
     outcome
 }
 
@@ -104,6 +108,9 @@ async fn conformance(args: &ConformanceArgs) -> Result<i32, String> {
     let shared = HadoopCatalog::new(CATALOG, &out.join("warehouse").display().to_string(), HashMap::new())
         .map_err(|e| e.to_string())?;
     let rest = Local::start(Arc::new(shared)).await?;
+    if args.launcher == Launcher::Container {
+        launch::sweep().await;
+    }
     let mut starting = JoinSet::new();
     for (place, engine) in chosen.into_iter().enumerate() {
         let (dir, launcher, rest) = (out.clone(), args.launcher, rest.uri().to_string());
@@ -282,9 +289,13 @@ async fn start(engine: Engine, launcher: Launcher, out: &Path, rest: &str) -> (E
     };
     let begin = Instant::now();
     let launched = async {
-        if launcher == Launcher::Container {
-            return Err(format!("{} has no container image in the registry", engine.name));
-        }
+        let place = match launcher {
+            Launcher::Native => Place::Native,
+            Launcher::Container => {
+                launch::daemon().await?;
+                Place::Container(launch::image_of(&engine.name, &engine.image)?)
+            }
+        };
         let home = Home::find()?;
         let copy = engine.clone();
         let installed = tokio::task::spawn_blocking(move || {
@@ -292,7 +303,7 @@ async fn start(engine: Engine, launcher: Launcher, out: &Path, rest: &str) -> (E
         });
         let dir = installed.await.map_err(|e| e.to_string())??.dir;
         let scratch = out.join("engines").join(&engine.name);
-        Process::start(engine.launch(&dir, &scratch, &out.join("warehouse"), CATALOG, rest)?).await
+        Process::start_at(engine.launch(&dir, &scratch, &out.join("warehouse"), CATALOG, rest)?, place).await
     };
     match launched.await {
         Ok(p) => {
@@ -316,13 +327,14 @@ fn fill(row: &mut EngineRow, p: &Process) {
 }
 
 fn custom(command: &str, out: &Path, rest: &str) -> Launch {
+    let text = |path: std::io::Result<PathBuf>, or: &str| path.map_or_else(|_| or.into(), |p| p.display().to_string());
     Launch {
         name: "custom".into(),
         command: vec!["sh".into(), "-c".into(), format!("cd \"$FLOE_CWD\" && exec {command}")],
-        env: vec![(
-            "FLOE_CWD".into(),
-            std::env::current_dir().map(|p| p.display().to_string()).unwrap_or_else(|_| ".".into()),
-        )],
+        env: vec![
+            ("FLOE_CWD".into(), text(std::env::current_dir(), ".")),
+            ("FLOE_EXE".into(), text(std::env::current_exe(), "floe")),
+        ],
         scratch: out.join("engines/custom"),
         warehouse: out.join("warehouse"),
         catalog: CATALOG.into(),

@@ -2,6 +2,7 @@
 
 mod arrow_rows;
 mod floe;
+mod link;
 mod process;
 
 use async_trait::async_trait;
@@ -10,7 +11,8 @@ use crate::protocol::{Answer, Hello, TableRef};
 use crate::value::Rows;
 
 pub use floe::Floe;
-pub use process::{Launch, Process, kill_all};
+pub use link::{Place, kill_all};
+pub use process::{Launch, Process};
 
 /// Rows are carried whole up to this many; beyond it count and digest stand for them.
 pub const ROW_LIMIT: usize = 1000;

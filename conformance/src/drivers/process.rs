@@ -1,46 +1,18 @@
-//! An engine as a child process that speaks the protocol on its standard input and output. It gets a process group of its
-//! own, so that what it starts (a JVM) goes with it; the group is killed on stop, on drop and on Ctrl-C.
+//! An engine whose driver speaks the protocol on its standard input and output, in a child process or in a container. A child
+//! gets a process group of its own, so that what it starts (a JVM) goes with it; it is killed on stop, on drop and on Ctrl-C.
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
-use std::sync::Mutex;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
+use super::link::{Link, Place};
 use super::{Driver, ROW_LIMIT};
 use crate::protocol::{Answer, Hello, PROTOCOL, Reply, Request, TableRef, rows};
 use crate::value::Rows;
-
-/// Process groups of running engines, for Ctrl-C.
-static GROUPS: Mutex<Vec<i32>> = Mutex::new(Vec::new());
-
-/// Kills every engine this process started.
-pub fn kill_all() {
-    let groups = std::mem::take(&mut *GROUPS.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
-    groups.into_iter().for_each(kill);
-}
-
-/// Kills a group once: after that its number may belong to someone else.
-fn end(group: i32) {
-    let mut groups = GROUPS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    if let Some(i) = groups.iter().position(|g| *g == group) {
-        groups.swap_remove(i);
-        kill(group);
-    }
-}
-
-fn kill(group: i32) {
-    if let Some(pid) = Pid::from_raw(group) {
-        // Already gone is as good as killed.
-        let _ = kill_process_group(pid, Signal::KILL);
-    }
-}
 
 /// How to start a driver.
 #[derive(Debug, Clone)]
@@ -65,20 +37,18 @@ pub struct Launch {
     pub step_timeout: Duration,
 }
 
-/// A running driver process.
+/// A running driver.
 pub struct Process {
     name: String,
     hello: Hello,
-    child: Child,
-    group: i32,
-    to: Option<ChildStdin>,
-    from: BufReader<ChildStdout>,
+    link: Link,
     next: u64,
     log: PathBuf,
     step_timeout: Duration,
     dead: Option<String>,
-    /// How it was started, to start it again.
+    /// How and where it was started, to start it again.
     launch: Launch,
+    place: Place,
     restarts: u32,
 }
 
@@ -86,46 +56,22 @@ pub struct Process {
 const RESTARTS: u32 = 5;
 
 impl Process {
-    /// Starts the process and says hello. The error is a reason with the tail of its log.
+    /// Starts the driver as a child process and says hello. The error is a reason with the tail of its log.
     pub async fn start(launch: Launch) -> Result<Self, String> {
+        Self::start_at(launch, Place::Native).await
+    }
+
+    /// Starts the driver at a given place and says hello. The error is a reason with the tail of its log.
+    pub async fn start_at(launch: Launch, place: Place) -> Result<Self, String> {
         let again = launch.clone();
-        let Launch { name, command, env, scratch, warehouse, catalog, rest, start_timeout, step_timeout } = launch;
-        std::fs::create_dir_all(&scratch).map_err(|e| format!("cannot make {}: {e}", scratch.display()))?;
-        let log = scratch.join("engine.log");
-        let sink = std::fs::File::create(&log).map_err(|e| format!("cannot write {}: {e}", log.display()))?;
-        let (program, args) = command.split_first().ok_or("empty engine command")?;
-        let mut child = Command::new(program)
-            .args(args)
-            .envs(env)
-            .current_dir(&scratch)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(sink)
-            .process_group(0)
-            .kill_on_drop(true)
-            .spawn()
-            .map_err(|e| format!("cannot start {program}: {e}"))?;
-        let group = child.id().and_then(|id| i32::try_from(id).ok()).ok_or("engine ended at once")?;
-        GROUPS.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(group);
-        let (Some(to), Some(from)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err("engine has no standard input and output".into());
-        };
+        std::fs::create_dir_all(&launch.scratch)
+            .map_err(|e| format!("cannot make {}: {e}", launch.scratch.display()))?;
+        let log = launch.scratch.join("engine.log");
+        let link = Link::open(&launch, &place, &log).await?;
+        let Launch { name, scratch, warehouse, catalog, rest, start_timeout, step_timeout, .. } = launch;
         let hello = Hello::default();
-        let from = BufReader::new(from);
-        let mut me = Self {
-            name,
-            hello,
-            child,
-            group,
-            to: Some(to),
-            from,
-            next: 0,
-            log,
-            step_timeout,
-            dead: None,
-            launch: again,
-            restarts: 0,
-        };
+        let mut me =
+            Self { name, hello, link, next: 0, log, step_timeout, dead: None, launch: again, place, restarts: 0 };
         let text = |p: &Path| p.display().to_string();
         let request =
             Request::Hello { protocol: PROTOCOL, warehouse: text(&warehouse), catalog, scratch: text(&scratch), rest };
@@ -162,12 +108,12 @@ impl Process {
         };
         message.as_object_mut().into_iter().for_each(|m| m.extend(fields.clone()));
         let line = format!("{message}\n");
-        let to = self.to.as_mut().ok_or("engine was stopped")?;
+        let to = self.link.to.as_mut().ok_or("engine was stopped")?;
         let ended = |e: std::io::Error| format!("engine ended: {e}");
         to.write_all(line.as_bytes()).await.map_err(ended)?;
         to.flush().await.map_err(ended)?;
         let mut text = String::new();
-        if self.from.read_line(&mut text).await.map_err(ended)? == 0 {
+        if self.link.from.read_line(&mut text).await.map_err(ended)? == 0 {
             return Err("engine ended without an answer".into());
         }
         let reply: Reply = serde_json::from_str(&text)
@@ -180,7 +126,7 @@ impl Process {
 
     /// Kills the engine; from now on every call answers with the reason and the log's tail.
     fn bury(&mut self, why: &str) -> Answer<Value> {
-        end(self.group);
+        self.link.end();
         let why = format!("{why}{}", log_tail(&self.log));
         self.dead = Some(why.clone());
         Answer::Error(why)
@@ -235,7 +181,7 @@ impl Driver for Process {
         }
         let restarts = self.restarts + 1;
         self.restarts = restarts;
-        match Self::start(self.launch.clone()).await {
+        match Self::start_at(self.launch.clone(), self.place.clone()).await {
             Ok(mut new) => {
                 new.restarts = restarts;
                 *self = new;
@@ -252,16 +198,10 @@ impl Driver for Process {
         if self.dead.is_none() {
             // A polite stop first: engines flush and remove their temporary files.
             let _ = self.call(&Request::Stop {}, Duration::from_secs(5)).await;
-            self.to = None;
-            let _ = timeout(Duration::from_secs(2), self.child.wait()).await;
+            self.link.to = None;
+            let _ = timeout(Duration::from_secs(2), self.link.ended()).await;
         }
-        end(self.group);
+        self.link.end();
         self.dead.get_or_insert_with(|| "engine was stopped".into());
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        end(self.group);
     }
 }

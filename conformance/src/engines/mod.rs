@@ -63,6 +63,9 @@ pub struct Engine {
     /// Whether it uses the run's REST catalog in place of the warehouse folder; both show the same tables.
     #[serde(default)]
     pub rest: bool,
+    /// Official container image for `--launcher container`; `FLOE_IMAGE_<NAME>` or `FLOE_IMAGE` name another.
+    #[serde(default)]
+    pub image: String,
     /// Part of the default run.
     #[serde(default = "yes")]
     pub default: bool,

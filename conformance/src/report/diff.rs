@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::verdicts;
 use crate::matrix::result::Results;
 
-/// Differences of verdicts, of reasons where the verdict is the same, and of the engines that took part; empty when there are none.
+/// Differences of verdicts and of the engines that took part, with a count at the end; empty when there are none.
 pub fn text(a: &Results, b: &Results) -> String {
     let (old, new) = (verdicts::of(a), verdicts::of(b));
     let mut out = String::new();
@@ -25,7 +25,17 @@ pub fn text(a: &Results, b: &Results) -> String {
             Some(_) => {}
         }
     }
-    for line in verdicts::changes(&old, &new) {
+    for e in a.engines.iter().filter(|o| !b.engines.iter().any(|e| e.name == o.name)) {
+        let _ = writeln!(out, "engine {} is gone", e.name);
+    }
+    for (text, now) in [("no longer seen", &b.stale_deviations), ("seen again", &a.stale_deviations)] {
+        let other = if text == "seen again" { &b.stale_deviations } else { &a.stale_deviations };
+        for d in now.iter().filter(|d| !other.contains(d)) {
+            let _ = writeln!(out, "known deviation {text}: {d}");
+        }
+    }
+    let changes = verdicts::changes(&old, &new);
+    for line in &changes {
         let _ = writeln!(out, "{line}");
     }
     let name = |k: &verdicts::Key| format!("{} {} -> {}", k.0, k.1, k.2);
@@ -34,6 +44,20 @@ pub fn text(a: &Results, b: &Results) -> String {
     }
     for (k, v) in old.iter().filter(|(k, _)| !new.contains_key(*k)) {
         let _ = writeln!(out, "{}: gone, was {v}", name(k));
+    }
+    if !out.is_empty() {
+        let ends = |end: &str| changes.iter().filter(|c| c.ends_with(end)).count();
+        let better = ends(" became pass");
+        let worse = changes.iter().filter(|c| c.contains(": pass became ")).count();
+        let (added, gone) = (
+            new.keys().filter(|k| !old.contains_key(*k)).count(),
+            old.keys().filter(|k| !new.contains_key(*k)).count(),
+        );
+        let _ = writeln!(
+            out,
+            "{} verdicts changed ({better} pass now, {worse} passed before), {added} are new, {gone} are gone",
+            changes.len()
+        );
     }
     out
 }

@@ -10,6 +10,7 @@ use crate::matrix::result::Results;
 use crate::scenario::CAPABILITIES;
 
 const PAGE: &str = include_str!("page.html.j2");
+const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 const CLAUSES: &str = include_str!("../../clauses.tsv");
 
@@ -51,7 +52,7 @@ pub fn page(r: &Results) -> Result<String, String> {
     env.add_template("page.html", PAGE).map_err(|e| e.to_string())?;
     env.get_template("page.html")
         .and_then(|p| {
-            p.render(context! { data => text, script => SCRIPT, readers, grid, passed => t.pass, ran => t.ran() })
+            p.render(context! { data => text, style => STYLE, script => SCRIPT, readers, grid, passed => t.pass, ran => t.ran() })
         })
         .map_err(|e| e.to_string())
 }

@@ -1,50 +1,65 @@
-//! JUnit XML for other people's CI: a suite a writer, a case a reader and scenario.
+//! JUnit XML for other people's CI: a suite a writer, a case a scenario and reader.
 
 use std::fmt::Write as _;
 
 use super::axis;
-use crate::matrix::result::{Outcome, Results};
+use crate::matrix::result::{Cell, Outcome, Results};
+
+/// Cells, failures, errors and skips of a suite or of all, and its seconds.
+#[derive(Default)]
+struct Counts {
+    tests: usize,
+    failures: usize,
+    errors: usize,
+    skipped: usize,
+    ms: u64,
+}
+
+impl Counts {
+    fn of<'a>(cells: impl IntoIterator<Item = &'a Cell>) -> Self {
+        cells.into_iter().fold(Self::default(), |mut n, c| {
+            n.tests += 1;
+            n.ms += c.ms;
+            match (c.outcome, c.accepted) {
+                (Outcome::Skipped, _) => n.skipped += 1,
+                (Outcome::Errored, false) => n.errors += 1,
+                (Outcome::Fail | Outcome::Refused, false) => n.failures += 1,
+                _ => {}
+            }
+            n
+        })
+    }
+
+    fn attributes(&self) -> String {
+        format!(
+            "tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\" time=\"{:.3}\"",
+            self.tests,
+            self.failures,
+            self.errors,
+            self.skipped,
+            self.ms as f64 / 1000.0
+        )
+    }
+}
 
 /// The document.
 pub fn text(r: &Results) -> String {
-    let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n");
+    let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+    let _ = writeln!(out, "<testsuites name=\"floe conformance\" {}>", Counts::of(&r.cells).attributes());
     for w in axis(r, |c| &c.writer) {
         let cells: Vec<_> = r.cells.iter().filter(|c| c.writer == w).collect();
-        let failures = cells.iter().filter(|c| !c.accepted && c.outcome != Outcome::Errored).count();
-        let errors = cells.iter().filter(|c| !c.accepted && c.outcome == Outcome::Errored).count();
-        let skipped = cells.iter().filter(|c| c.outcome == Outcome::Skipped).count();
-        let _ = writeln!(
-            out,
-            "  <testsuite name=\"written by {}\" tests=\"{}\" failures=\"{failures}\" errors=\"{errors}\" skipped=\"{skipped}\">",
-            escape(&w),
-            cells.len()
-        );
+        let counts = Counts::of(cells.iter().copied()).attributes();
+        let _ = writeln!(out, "  <testsuite name=\"written by {}\" {counts}>", escape(&w));
         for c in cells {
             let _ = write!(
                 out,
                 "    <testcase classname=\"{}\" name=\"{} read by {}\" time=\"{:.3}\"",
-                escape(&c.scenario.replace('/', ".")),
+                escape(&format!("{}.{}", c.writer, c.scenario.replace('/', "."))),
                 escape(&c.scenario),
                 escape(&c.reader),
                 c.ms as f64 / 1000.0
             );
-            let element = match (c.outcome, c.accepted) {
-                (Outcome::Pass, _) => None,
-                (Outcome::Skipped, _) => Some("skipped"),
-                (Outcome::Errored, false) => Some("error"),
-                (_, false) => Some("failure"),
-                (_, true) => Some("system-out"),
-            };
-            match element {
-                None => out.push_str("/>\n"),
-                Some("system-out") => {
-                    let why = if c.known.is_empty() { &c.reason } else { &c.known };
-                    let _ = writeln!(out, "><system-out>{}: {}</system-out></testcase>", c.outcome.word(), escape(why));
-                }
-                Some(e) => {
-                    let _ = writeln!(out, "><{e} message=\"{}\"/></testcase>", escape(&c.reason));
-                }
-            }
+            out.push_str(&body(c));
         }
         out.push_str("  </testsuite>\n");
     }
@@ -52,7 +67,34 @@ pub fn text(r: &Results) -> String {
     out
 }
 
-/// XML text; control characters that XML cannot hold become spaces.
+/// The rest of a test case: nothing, why it was skipped or failed, or what was accepted.
+fn body(c: &Cell) -> String {
+    let reason = escape(&c.reason);
+    match (c.outcome, c.accepted) {
+        (Outcome::Pass, _) => "/>\n".into(),
+        (Outcome::Skipped, _) => format!("><skipped message=\"{reason}\"/></testcase>\n"),
+        (_, true) => {
+            let why = if c.known.is_empty() { &c.reason } else { &c.known };
+            format!("><system-out>accepted, {}: {}</system-out></testcase>\n", c.outcome.word(), escape(why))
+        }
+        (o, false) => {
+            let element = if o == Outcome::Errored { "error" } else { "failure" };
+            let mut text = String::new();
+            for k in c.checks.iter().filter(|k| !matches!(k.outcome, Outcome::Pass | Outcome::Skipped)) {
+                let _ = writeln!(text, "step {}, {}: {}", k.step, k.what, k.reason);
+                for (side, said) in [("expected", &k.expected), ("got", &k.got)] {
+                    if !said.is_empty() {
+                        let _ = writeln!(text, "{side}:\n{said}");
+                    }
+                }
+            }
+            let text = escape(&text);
+            format!("><{element} type=\"{}\" message=\"{reason}\">{text}</{element}></testcase>\n", o.word())
+        }
+    }
+}
+
+/// XML text; characters that XML cannot hold become spaces.
 pub(crate) fn escape(s: &str) -> String {
     s.chars()
         .map(|c| match c {
@@ -61,7 +103,7 @@ pub(crate) fn escape(s: &str) -> String {
             '>' => "&gt;".into(),
             '"' => "&quot;".into(),
             '\n' => "&#10;".into(),
-            c if c < ' ' => " ".into(),
+            c if c < ' ' || matches!(c, '\u{fffe}' | '\u{ffff}') => " ".into(),
             c => c.to_string(),
         })
         .collect()

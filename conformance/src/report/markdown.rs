@@ -39,9 +39,9 @@ pub fn text(r: &Results) -> String {
         let state = if e.skipped.is_empty() {
             format!("ran, started in {:.1} s", e.start_seconds)
         } else {
-            format!("skipped: {}; `{}`", cell(&e.skipped), e.command)
+            format!("skipped: {}; `{}`", cell(&e.skipped), e.command.replace('|', "\\|"))
         };
-        let _ = writeln!(out, "| {} | {} | {} | {state} |", cell(&e.title), e.version, e.iceberg);
+        let _ = writeln!(out, "| {} | {} | {} | {state} |", cell(&e.title), cell(&e.version), cell(&e.iceberg));
     }
     let open: Vec<_> = r.cells.iter().filter(|c| !matches!(c.outcome, Outcome::Pass | Outcome::Skipped)).collect();
     if !open.is_empty() {
@@ -63,5 +63,5 @@ pub fn text(r: &Results) -> String {
 
 /// Text that fits into a table cell.
 fn cell(s: &str) -> String {
-    clip(s, 240).replace('|', "\\|").replace('<', "&lt;")
+    clip(s, 240).replace('&', "&amp;").replace('<', "&lt;").replace('|', "\\|")
 }

@@ -15,8 +15,35 @@ use crate::matrix::result::{Cell, Outcome, Results};
 /// Writes every report of a run into `dir`, beside `results.json`.
 pub fn write_all(results: &Results, dir: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(dir)?;
-    std::fs::write(dir.join("results.json"), serde_json::to_string(results)?)?;
-    write_pages(results, dir)
+    let results = storable(results);
+    std::fs::write(dir.join("results.json"), serde_json::to_string(&results)?)?;
+    write_pages(&results, dir)
+}
+
+/// The run with the values of its scenarios that JSON has no form for (NaN, infinities, TOML's dates) as text.
+fn storable(results: &Results) -> Results {
+    let mut out = results.clone();
+    for step in out.scenarios.iter_mut().flat_map(|s| &mut s.steps) {
+        let rows = step.rows.iter_mut().flatten().chain(step.queries.iter_mut().flat_map(|q| &mut q.rows));
+        let rows = rows.chain(step.changes.iter_mut().flat_map(|c| &mut c.rows));
+        rows.flatten().for_each(as_text);
+        for op in &mut step.model {
+            op.insert.iter_mut().flatten().flatten().for_each(as_text);
+            op.row.iter_mut().flatten().for_each(as_text);
+            op.set.iter_mut().flat_map(|m| m.values_mut()).for_each(as_text);
+        }
+    }
+    out
+}
+
+fn as_text(v: &mut toml::Value) {
+    match v {
+        toml::Value::Float(f) if !f.is_finite() => *v = toml::Value::String(f.to_string()),
+        toml::Value::Datetime(d) => *v = toml::Value::String(d.to_string()),
+        toml::Value::Array(items) => items.iter_mut().for_each(as_text),
+        toml::Value::Table(fields) => fields.iter_mut().for_each(|(_, x)| as_text(x)),
+        _ => {}
+    }
 }
 
 /// Writes the pages that are made from `results.json`.
@@ -27,6 +54,10 @@ pub fn write_pages(results: &Results, dir: &Path) -> std::io::Result<()> {
     std::fs::write(dir.join("report.md"), markdown::text(results))?;
     std::fs::write(dir.join("junit.xml"), junit::text(results))?;
     std::fs::write(dir.join("badge.svg"), badge::svg(results))?;
+    std::fs::create_dir_all(dir.join("badges"))?;
+    for e in results.engines.iter().filter(|e| e.skipped.is_empty()) {
+        std::fs::write(dir.join("badges").join(format!("{}.svg", e.name)), badge::of_engine(results, &e.name))?;
+    }
     Ok(())
 }
 

@@ -1,152 +1,267 @@
 "use strict";
+// The page of a run: everything is computed from the result file inside it, and the address's fragment says what is shown.
 const D = JSON.parse(document.getElementById("data").textContent);
 const main = document.getElementById("main");
 const esc = s => String(s ?? "").replace(/[&<>"']/g, c => ({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;"}[c]));
 const by = (list, key) => Object.fromEntries(list.map(x => [x[key], x]));
 const engines = by(D.engines, "name"), scenarios = by(D.scenarios, "id");
 const order = ["metadata", "audit", ...D.engines.map(e => e.name)];
-const axis = key => [...new Set(D.cells.map(c => c[key]))].sort((a, b) => order.indexOf(a) - order.indexOf(b));
-const kind = c => c.outcome === "pass" ? "pass" : c.outcome === "skipped" ? "skipped" : c.accepted ? "known" : "bad";
-const verdict = c => c.known ? `${c.outcome} (known)` : c.outcome === "refused" && c.accepted ? "refused as declared" : c.outcome;
-const tally = cells => { const t = {pass: 0, known: 0, bad: 0, skipped: 0}; cells.forEach(c => t[kind(c)]++); t.ran = t.pass + t.known + t.bad; return t; };
-const shade = t => t.ran === 0 ? (t.skipped ? "skipped" : "none") : t.bad ? "bad" : t.known ? "known" : "pass";
-const share = t => t.ran === 0 ? "–" : `${Math.round(100 * t.pass / t.ran)} % <span class="small">${t.pass}/${t.ran}</span>`;
-const link = (path, text) => `<a href="#/${path.split("/").map(encodeURIComponent).join("/")}">${esc(text)}</a>`;
-const scenarioLink = id => link("scenario/" + id, id);
-const title = n => n === "metadata" ? "metadata facts" : n === "audit" ? "audit of the bytes" : engines[n]?.title || n;
-const engineLink = n => engines[n] ? link("engine/" + n, n) : esc(n);
-const tag = c => `<span class="tag ${kind(c)}">${esc(verdict(c))}</span>`;
-const why = c => esc(c.known || c.reason);
+const sorted = names => [...new Set(names)].sort((a, b) => order.indexOf(a) - order.indexOf(b));
+const READERS = sorted(D.cells.map(c => c.reader)), WRITERS = sorted(D.cells.map(c => c.writer));
+const AREAS = [...new Set(D.scenarios.map(s => s.id.split("/")[0]))];
+const FEATURES = [...new Set(D.scenarios.flatMap(s => s.features))].sort();
+const area = c => c.scenario.split("/")[0], features = c => scenarios[c.scenario]?.features || [];
 
+// ---- verdicts: a kind has a colour, a sign and a word, so that none of them is needed alone
+const KINDS = {
+  pass: {sign: "✓", word: "passed"}, known: {sign: "≈", word: "accepted, not passed"},
+  bad: {sign: "✗", word: "not accepted"}, skipped: {sign: "○", word: "skipped"}, none: {sign: "·", word: "did not run"},
+};
+const kind = c => c.outcome === "pass" ? "pass" : c.outcome === "skipped" ? "skipped" : c.accepted ? "known" : "bad";
+const verdict = c => c.known ? `${c.outcome}, known` : c.outcome === "refused" && c.accepted ? "refused as declared" : c.outcome;
+const tag = c => `<span class="tag ${kind(c)}">${KINDS[kind(c)].sign} ${esc(verdict(c))}</span>`;
+const why = c => esc(c.known || c.reason);
+function tally(cells) {
+  const t = {pass: 0, known: 0, bad: 0, skipped: 0};
+  for (const c of cells) t[kind(c)]++;
+  t.ran = t.pass + t.known + t.bad;
+  return t;
+}
+const shade = t => t.ran === 0 ? (t.skipped ? "skipped" : "none") : t.bad ? "bad" : t.known ? "known" : "pass";
+// 99.6 % is not 100 %
+const percent = t => t.pass === t.ran ? 100 : Math.min(99, Math.round(100 * t.pass / t.ran));
+function shareCell(t, href, current) {
+  const s = shade(t), title = `${t.pass} passed, ${t.known} accepted without passing, ${t.bad} not accepted, ${t.skipped} skipped`;
+  const text = t.ran ? `<b>${KINDS[s].sign} ${percent(t)} %</b><small>${t.pass}/${t.ran}</small>` : `<b>${KINDS[s].sign}</b><small>${t.skipped ? t.skipped + " skipped" : "&nbsp;"}</small>`;
+  if (s === "none") return `<td class="none"><span class="cell" title="${KINDS.none.word}">${KINDS.none.sign}</span></td>`;
+  return `<td class="${s}"><a href="${esc(href)}" title="${title}" ${current ? `aria-current="true"` : ""}>${text}</a></td>`;
+}
+
+// ---- addresses
 function params() {
   const [path, query] = location.hash.slice(1).split("?");
-  return {path: path.split("/").filter(Boolean).map(decodeURIComponent), query: new URLSearchParams(query || "")};
+  const decode = s => { try { return decodeURIComponent(s); } catch { return s; } };
+  return {path: path.split("/").filter(Boolean).map(decode), query: new URLSearchParams(query || "")};
 }
-function setQuery(key, value) {
-  const {query} = params(), path = location.hash.slice(1).split("?")[0] || "/";
-  value ? query.set(key, value) : query.delete(key);
-  const text = query.toString();
-  location.hash = path + (text ? "?" + text : "");
+function address(path, query) {
+  const q = new URLSearchParams();
+  for (const [k, v] of Object.entries(query || {})) if (v) q.set(k, v);
+  const text = q.toString();
+  return "#/" + path.split("/").map(encodeURIComponent).join("/") + (text ? "?" + text : "");
 }
-function choice(key, label, values, now) {
-  return `<label>${label} <select data-key="${key}"><option value="">all</option>${values.map(v => `<option ${v === now ? "selected" : ""}>${esc(v)}</option>`).join("")}</select></label>`;
+const link = (path, text, query) => `<a href="${esc(address(path, query))}">${esc(text)}</a>`;
+const engineLink = n => engines[n] ? link("engine/" + n, n) : esc(n);
+const cellLink = c => link("scenario/" + c.scenario, c.scenario, {writer: c.writer, reader: c.reader});
+
+// ---- pieces
+const choice = (key, label, values, now) => `<label>${label}<select data-key="${key}"><option value="">all</option>${values.map(v => `<option ${v === now ? "selected" : ""}>${esc(v)}</option>`).join("")}</select></label>`;
+const empty = text => `<p class="empty">${text}</p>`;
+const commandBox = text => `<div class="command"><pre>${esc(text)}</pre><button type="button" data-copy="${esc(text)}">Copy</button></div>`;
+const legend = () => `<ul class="legend">${["pass", "known", "bad", "skipped"].map(k => `<li><span class="tag ${k}">${KINDS[k].sign}</span> ${k === "pass" ? "all that ran passed" : k === "known" ? "accepted: refused as declared, or a known deviation" : k === "bad" ? "a failure that is not accepted" : "skipped, with a reason"}</li>`).join("")}</ul>`;
+// rows x columns of cells, each a tally of what `pick` puts there
+function gridTable(caption, corner, rows, rowHead, columns, columnHead, cells, picks, href) {
+  const index = new Map();
+  for (const c of cells) for (const r of picks.row(c)) {
+    const key = r + "\n" + picks.column(c);
+    index.has(key) ? index.get(key).push(c) : index.set(key, [c]);
+  }
+  const head = columns.map(n => `<th scope="col">${columnHead(n)}</th>`).join("");
+  const body = rows.map(r => `<tr><th scope="row">${rowHead(r)}</th>${columns.map(n => shareCell(tally(index.get(r + "\n" + n) || []), href(r, n))).join("")}</tr>`).join("");
+  return `<div class="scroll" tabindex="0" role="region" aria-label="${esc(caption)}"><table class="grid ${columns.length > 9 ? "many" : ""}"><thead><tr><th>${corner}</th>${head}</tr></thead><tbody>${body}</tbody></table></div>`;
 }
-function grid(cells, query) {
-  const readers = axis("reader"), writers = axis("writer");
-  const head = readers.map(r => `<th>${engineLink(r)}</th>`).join("");
-  const rows = writers.map(w => `<tr><th>${engineLink(w)}</th>` + readers.map(r => {
-    const t = tally(cells.filter(c => c.writer === w && c.reader === r));
-    const q = new URLSearchParams(query); q.set("writer", w); q.set("reader", r);
-    return `<td class="${shade(t)}"><a class="cell" href="#/scenarios?${q}">${share(t)}</a></td>`;
-  }).join("") + "</tr>").join("");
-  return `<div class="scroll"><table class="grid"><tr><th>writer \\ reader</th>${head}</tr>${rows}</table></div>`;
+const LIMIT = 200;
+function cellTable(cells, query, path) {
+  if (!cells.length) return empty("Nothing here.");
+  const shown = query.get("all") ? cells : cells.slice(0, LIMIT);
+  const rest = cells.length - shown.length;
+  return `<div class="scroll"><table class="cards"><thead><tr><th>scenario</th><th>written by</th><th>read by</th><th>verdict</th><th>why</th></tr></thead><tbody>${shown.map(c => `<tr><td class="name">${cellLink(c)}</td><td data-label="written by">${engineLink(c.writer)}</td><td data-label="read by">${engineLink(c.reader)}</td><td>${tag(c)}</td><td class="why small">${why(c)}</td></tr>`).join("")}</tbody></table></div>
+${rest ? `<p>${link(path, `Show the other ${rest}`, {...Object.fromEntries(query), all: "1"})}</p>` : ""}`;
 }
+function engineTable(list) {
+  if (!list.length) return empty("No engine took part.");
+  return `<div class="scroll"><table class="cards"><thead><tr><th>engine</th><th>version</th><th>Iceberg inside</th><th>its tables</th><th>its reading</th><th>state</th></tr></thead><tbody>${list.map(e => {
+    const share = cells => { const t = tally(cells); return t.ran ? `<span class="tag ${shade(t)}">${KINDS[shade(t)].sign} ${t.pass}/${t.ran}</span>` : "–"; };
+    return `<tr><td class="name">${engineLink(e.name)}<br><span class="soft small">${esc(e.title)}</span></td><td data-label="version">${esc(e.version)}</td><td data-label="Iceberg inside">${esc(e.iceberg || "–")}</td><td data-label="its tables">${share(D.cells.filter(c => c.writer === e.name))}</td><td data-label="its reading">${share(D.cells.filter(c => c.reader === e.name))}</td>
+<td class="why small">${e.skipped ? `<span class="tag skipped">${KINDS.skipped.sign} skipped</span> ${esc(e.skipped)}<pre>${esc(e.command)}</pre>` : `ran; started in ${e.start_seconds.toFixed(1)} s`}</td></tr>`;
+  }).join("")}</tbody></table></div>`;
+}
+
+// ---- pages
 function overview(query) {
-  const feature = query.get("feature") || "";
-  const cells = feature ? D.cells.filter(c => scenarios[c.scenario].features.includes(feature)) : D.cells;
-  const t = tally(cells), all = [...new Set(D.scenarios.flatMap(s => s.features))].sort();
-  const readers = axis("reader");
-  const areas = [...new Set(D.scenarios.map(s => s.id.split("/")[0]))];
-  const areaRows = areas.map(a => `<tr><th><a href="#/scenarios?area=${a}">${a}</a></th>` + readers.map(r => {
-    const x = tally(cells.filter(c => c.reader === r && c.scenario.startsWith(a + "/")));
-    return `<td class="${shade(x)}"><a class="cell" href="#/scenarios?area=${a}&reader=${encodeURIComponent(r)}">${share(x)}</a></td>`;
-  }).join("") + "</tr>").join("");
-  const missing = D.engines.filter(e => e.skipped);
+  const feature = query.get("feature") || "", rows = query.get("rows") || "area";
+  const cells = feature ? D.cells.filter(c => features(c).includes(feature)) : D.cells;
+  const t = tally(cells), missing = D.engines.filter(e => e.skipped), q = {feature};
+  const number = (k, n, text) => `<a class="${k}" href="${esc(address("scenarios", {...q, state: k}))}"><b>${KINDS[k].sign} ${n}</b>${text}</a>`;
+  const bar = ["pass", "known", "bad", "skipped"].map(k => t[k] ? `<i class="${k}" style="flex:${t[k]};color:var(--${k});background:currentColor"></i>` : "").join("");
+  const second = rows === "feature" ? FEATURES : AREAS;
   return `<h1>Who can share a table with whom</h1>
-<div class="numbers"><div><b>${D.scenarios.length}</b>scenarios</div><div><b>${D.engines.length - missing.length}</b>engines</div>
-<div class="pass"><b>${t.pass}</b>passed</div><div class="known"><b>${t.known}</b>accepted, not passed</div><div class="bad"><b>${t.bad}</b>not accepted</div><div class="skipped"><b>${t.skipped}</b>skipped</div></div>
-<p class="soft">Each cell: the share of scenarios that pass when the engine of the row writes and that of the column reads; <i>metadata</i> compares snapshot summaries and table metadata. Green all pass, amber only refusals as declared and known deviations besides, red a failure.</p>
-<div class="filters">${choice("feature", "feature", all, feature)}</div>
-${grid(cells, feature ? {feature} : {})}
-<h2>By area and reader</h2><div class="scroll"><table class="grid"><tr><th>area</th>${readers.map(r => `<th>${engineLink(r)}</th>`).join("")}</tr>${areaRows}</table></div>
-${D.stale_deviations.length ? `<h2>Known deviations no longer seen</h2><ul>${D.stale_deviations.map(d => `<li>${esc(d)}</li>`).join("")}</ul>` : ""}
+<p class="soft">Every engine writes each scenario's table, every engine reads each state of it. <i>metadata</i> compares snapshot summaries and table metadata with the scenario, <i>audit</i> judges the raw bytes by clause.</p>
+<div class="numbers"><a class="plain" href="#/scenarios"><b>${D.scenarios.length}</b>scenarios</a><a class="plain" href="#/engines"><b>${D.engines.length - missing.length}</b>engines ran${missing.length ? `, ${missing.length} skipped` : ""}</a>
+${number("pass", t.pass, "passed")}${number("known", t.known, "accepted, not passed")}${number("bad", t.bad, "not accepted")}${number("skipped", t.skipped, "skipped")}</div>
+<div class="bar" aria-hidden="true">${bar}</div>
+<h2>Writer and reader</h2>
+<div class="filters">${choice("feature", "needs the feature", FEATURES, feature)}</div>
+${cells.length ? gridTable("share of scenarios that pass, by writer and reader", "writer ↓ &nbsp;reader →", WRITERS, engineLink, READERS, engineLink, cells, {row: c => [c.writer], column: c => c.reader}, (w, r) => address("scenarios", {...q, writer: w, reader: r})) : empty("No cell ran.")}
+${legend()}
+<h2>${rows === "feature" ? "Feature" : "Area"} and reader, all writers</h2>
+<div class="filters"><label>rows<select data-key="rows"><option value="">area</option><option ${rows === "feature" ? "selected" : ""}>feature</option></select></label></div>
+${gridTable("share of scenarios that pass, by area and reader", rows + " ↓ &nbsp;reader →", second, n => link("scenarios", n, {[rows]: n}), READERS, engineLink, cells, {row: c => rows === "feature" ? features(c) : [area(c)], column: c => c.reader}, (a, r) => address("scenarios", {...q, [rows]: a, reader: r}))}
+${D.stale_deviations.length ? `<h2>Known deviations no longer seen</h2><p>The run is red until these entries go.</p><ul>${D.stale_deviations.map(d => `<li>${esc(d)}</li>`).join("")}</ul>` : ""}
 ${missing.length ? `<h2>Engines that took no part</h2>${engineTable(missing)}` : ""}
 <p class="soft small">floe ${esc(D.floe)}, ${esc(D.launcher)} launcher, ${new Date(D.started * 1000).toISOString().slice(0, 16).replace("T", " ")} UTC, ${Math.round(D.seconds)} s.</p>`;
 }
-function engineTable(list) {
-  return `<div class="scroll"><table><tr><th>engine</th><th>version</th><th>Iceberg</th><th>state</th></tr>${list.map(e => `<tr><td>${engineLink(e.name)}<br><span class="soft small">${esc(e.title)}</span></td><td>${esc(e.version)}</td><td>${esc(e.iceberg)}</td>
-<td>${e.skipped ? `<span class="tag skipped">skipped</span> ${esc(e.skipped)}<pre>${esc(e.command)}</pre>` : `ran; started in ${e.start_seconds.toFixed(1)} s`}</td></tr>`).join("")}</table></div>`;
+function matches(query) {
+  const g = k => query.get(k) || "", words = g("text").toLowerCase().split(/\s+/).filter(Boolean);
+  const said = s => (s.id + " " + s.title + " " + s.description + " " + s.clauses.join(" ") + " " + s.origin).toLowerCase();
+  const named = new Set(D.scenarios.filter(s => words.every(w => said(s).includes(w))).map(s => s.id));
+  return D.cells.filter(c => named.has(c.scenario) && (!g("writer") || c.writer === g("writer")) && (!g("reader") || c.reader === g("reader"))
+    && (!g("state") || kind(c) === g("state")) && (!g("area") || area(c) === g("area")) && (!g("feature") || features(c).includes(g("feature"))));
 }
-function cellTable(cells) {
-  if (!cells.length) return `<p class="soft">Nothing here.</p>`;
-  return `<div class="scroll"><table><tr><th>scenario</th><th>writer</th><th>reader</th><th>verdict</th><th>why</th></tr>${cells.map(c => `<tr><td>${cellLink(c)}</td><td>${engineLink(c.writer)}</td><td>${engineLink(c.reader)}</td><td>${tag(c)}</td><td class="small">${why(c)}</td></tr>`).join("")}</table></div>`;
-}
-const cellLink = c => `<a href="#/scenario/${c.scenario.split("/").map(encodeURIComponent).join("/")}?writer=${encodeURIComponent(c.writer)}&reader=${encodeURIComponent(c.reader)}">${esc(c.scenario)}</a>`;
 function list(query) {
   const g = k => query.get(k) || "";
-  const states = ["pass", "known", "bad", "skipped"], words = {pass: "passed", known: "accepted, not passed", bad: "not accepted", skipped: "skipped"};
-  const text = g("text").toLowerCase();
-  const cells = D.cells.filter(c => (!g("writer") || c.writer === g("writer")) && (!g("reader") || c.reader === g("reader"))
-    && (!g("state") || words[kind(c)] === g("state")) && (!g("area") || c.scenario.startsWith(g("area") + "/"))
-    && (!g("feature") || scenarios[c.scenario].features.includes(g("feature")))
-    && (!text || (c.scenario + " " + scenarios[c.scenario].title + " " + scenarios[c.scenario].clauses.join(" ")).toLowerCase().includes(text)));
-  const areas = [...new Set(D.scenarios.map(s => s.id.split("/")[0]))], feats = [...new Set(D.scenarios.flatMap(s => s.features))].sort();
-  const rows = D.scenarios.filter(s => cells.some(c => c.scenario === s.id)).map(s => {
-    const mine = cells.filter(c => c.scenario === s.id), t = tally(mine);
-    const one = mine.length === 1 ? `${tag(mine[0])} <span class="small">${why(mine[0])}</span>` : share(t);
-    return `<tr><td>${mine.length === 1 ? cellLink(mine[0]) : scenarioLink(s.id)}<br><span class="soft small">${esc(s.title)}</span></td><td class="small">${s.clauses.map(esc).join(", ")}</td><td class="${mine.length === 1 ? "" : shade(t)}">${one}</td></tr>`;
-  }).join("");
-  return `<h1>Scenarios</h1><div class="filters">${choice("area", "area", areas, g("area"))}${choice("feature", "feature", feats, g("feature"))}${choice("writer", "writer", axis("writer"), g("writer"))}${choice("reader", "reader", axis("reader"), g("reader"))}${choice("state", "verdict", states.map(s => words[s]), g("state"))}
-<label>text <input data-key="text" value="${esc(g("text"))}" placeholder="name or clause"></label></div>
-<div class="scroll"><table><tr><th>scenario</th><th>clauses</th><th>verdict</th></tr>${rows}</table></div>`;
+  const states = ["pass", "known", "bad", "skipped"].map(k => `<option value="${k}" ${g("state") === k ? "selected" : ""}>${KINDS[k].word}</option>`).join("");
+  return `<h1>Scenarios</h1><div class="filters">${choice("area", "area", AREAS, g("area"))}${choice("feature", "feature", FEATURES, g("feature"))}${choice("writer", "written by", WRITERS, g("writer"))}${choice("reader", "read by", READERS, g("reader"))}<label>verdict<select data-key="state"><option value="">all</option>${states}</select></label>
+<label>text<input type="search" data-key="text" value="${esc(g("text"))}" placeholder="name, title or clause"></label>${[...query.keys()].length ? `<a href="#/scenarios">Clear</a>` : ""}</div><div id="found">${found(query)}</div>`;
+}
+function found(query) {
+  const mine = new Map();
+  for (const c of matches(query)) mine.has(c.scenario) ? mine.get(c.scenario).push(c) : mine.set(c.scenario, [c]);
+  const rows = D.scenarios.filter(s => mine.has(s.id)).map(s => {
+    const cells = mine.get(s.id), one = cells.length === 1, t = tally(cells), k = shade(t);
+    const q = {writer: query.get("writer"), reader: query.get("reader")};
+    const shown = one ? `${tag(cells[0])} <span class="small">${why(cells[0])}</span>` : t.ran ? `<span class="tag ${k}">${KINDS[k].sign} ${percent(t)} %</span> <span class="soft small">${t.pass}/${t.ran}</span>` : `<span class="tag ${k}">${KINDS[k].sign} ${KINDS[k].word}</span>`;
+    return `<tr><td class="name">${one ? cellLink(cells[0]) : link("scenario/" + s.id, s.id, q)}<br><span class="soft small">${esc(s.title)}</span></td><td class="small soft">${s.clauses.map(esc).join(", ")}</td><td class="${one ? "why" : ""}">${shown}</td></tr>`;
+  });
+  return rows.length ? `<p class="soft small">${rows.length} of ${D.scenarios.length} scenarios</p><div class="scroll"><table class="cards"><thead><tr><th>scenario</th><th>clauses</th><th>verdict</th></tr></thead><tbody>${rows.join("")}</tbody></table></div>` : empty(`No scenario fits. <a href="#/scenarios">Show all</a>`);
+}
+const plain = v => Array.isArray(v) ? "(" + v.map(plain).join(", ") + ")" : v === null ? "null" : typeof v === "object" ? ("null" in v ? "null" : JSON.stringify(v)) : String(v);
+function operation(op) {
+  const keys = k => plain(k).replace(/^\(|\)$/g, "");
+  if (op.insert) return op.insert.length > 6 ? `${op.insert.length} rows are added` : "added: " + op.insert.map(plain).join(" ");
+  if (op.fill !== undefined) return `added for each key of ${keys(op.fill)}: ${plain(op.row)}`;
+  if (op.delete !== undefined) return `gone: the rows of keys ${keys(op.delete)}`;
+  if (op.update !== undefined) return `changed: the rows of keys ${keys(op.update)} to ${Object.entries(op.set).map(([k, v]) => k + " = " + plain(v)).join(", ")}`;
+  if (op.rename) return Object.entries(op.rename).map(([a, b]) => `column ${a} is now ${b}`).join(", ");
+  return "every row is gone";
 }
 function facts(step) {
-  const out = [];
-  const pairs = o => Object.entries(o).map(([k, v]) => `${k} = ${v}`).join(", ");
-  if (step.snapshot) { const {summary, exact, ...rest} = step.snapshot; out.push(["snapshot", pairs({...rest, ...(summary || {})}) + (exact === false ? " (others may follow)" : "")]); }
+  const out = [], pairs = o => Object.entries(o).map(([k, v]) => `${k} = ${v}`).join(", ");
+  if (step.model) out.push(["rows", step.model.map(operation).join("; ")]);
+  if (step.rows) out.push(["rows", step.rows.length ? step.rows.map(plain).join(" ") : "none"]);
+  if (step.columns) out.push(["columns", step.columns.join(", ")]);
+  if (step.snapshot) { const {summary, exact, ...rest} = step.snapshot; out.push(["snapshot", pairs({...rest, ...(summary || {})}) + (exact === false ? " (other counters may be there)" : "")]); }
   if (step["no-snapshot"]) out.push(["snapshot", "none is made"]);
   if (step.table) out.push(["table metadata", pairs(step.table)]);
   if (step.files) out.push(["new files", pairs(step.files)]);
-  if (step.refused) out.push(["must be refused", (step.refused.mentions || []).length ? "with a message that says one of: " + step.refused.mentions.join(", ") : "with a clear message"]);
+  if (step.refused) out.push(["refusal", (step.refused.mentions || []).length ? "with a message that says one of: " + step.refused.mentions.join(", ") : "with a clear message"]);
   if (step.unreadable) out.push(["readers", "must refuse the table"]);
-  if (step.changes) out.push(["changes", `${step.changes.after ? "after step " + step.changes.after : "since the start"}: ${JSON.stringify(step.changes.rows)}`]);
-  (step.query || []).forEach(q => out.push(["question", `${q.sql} gives ${JSON.stringify(q.rows)}`]));
-  return out.length ? `<dl>${out.map(([k, v]) => `<dt>${k}</dt><dd>${esc(v)}</dd>`).join("")}</dl>` : "";
+  if (step.changes) out.push(["changes", `${step.changes.after ? "after step " + step.changes.after : "since the start"}: ${step.changes.rows.map(plain).join(" ") || "none"}`]);
+  for (const q of step.query || []) out.push(["question", `${q.sql} gives ${q.rows.map(plain).join(" ") || "no rows"}`]);
+  return out.length ? `<dl class="small">${out.map(([k, v]) => `<dt>${k}</dt><dd>${esc(v)}</dd>`).join("")}</dl>` : "";
+}
+// expected and got side by side; the lines that only one of them has are marked
+function sides(check) {
+  const a = String(check.expected || "").split("\n"), b = String(check.got || "").split("\n");
+  const text = (lines, other) => { const there = new Set(other); return lines.map(l => l.trim() && !there.has(l) ? `<mark>${esc(l)}</mark>` : esc(l) + "\n").join(""); };
+  return `<div class="two"><div class="want"><h4>expected</h4><pre>${text(a, b) || "nothing"}</pre></div><div class="have"><h4>got</h4><pre>${text(b, a) || "nothing"}</pre></div></div>`;
+}
+function checkLine(check, accepted) {
+  const k = check.outcome === "pass" ? "pass" : check.outcome === "skipped" ? "skipped" : accepted ? "known" : "bad";
+  return `<div class="check"><span class="tag ${k}">${KINDS[k].sign} ${esc(check.what)}: ${esc(check.outcome)}</span> <span class="small">${esc(check.reason)}</span>${check.expected || check.got ? sides(check) : ""}</div>`;
+}
+function damageText(d) {
+  return `-- the newest .${d.newest} file is ` + (d.remove ? "removed" : d.truncate != null ? `cut to ${d.truncate} bytes` : `changed: byte ${d.at} xor ${d.xor}`);
 }
 function scenario(id, query) {
   const s = scenarios[id];
-  if (!s) return `<p>No scenario ${esc(id)}.</p>`;
-  const cells = D.cells.filter(c => c.scenario === id), readers = [...new Set(cells.map(c => c.reader))].sort((a, b) => order.indexOf(a) - order.indexOf(b)), writers = [...new Set(cells.map(c => c.writer))];
-  const w = query.get("writer"), r = query.get("reader");
-  const chosen = cells.filter(c => c.writer === w && c.reader === r);
-  const table = `<div class="scroll"><table class="grid"><tr><th>writer \\ reader</th>${readers.map(x => `<th>${engineLink(x)}</th>`).join("")}</tr>${writers.map(x => `<tr><th>${engineLink(x)}</th>${readers.map(y => {
+  if (!s) return `<h1>No such scenario</h1>${empty(`This run has no scenario ${esc(id)}. <a href="#/scenarios">Show all</a>`)}`;
+  const cells = D.cells.filter(c => c.scenario === id), readers = sorted(cells.map(c => c.reader)), writers = sorted(cells.map(c => c.writer));
+  const w = query.get("writer"), r = query.get("reader"), at = query.get("step");
+  const chosen = cells.find(c => c.writer === w && c.reader === r);
+  const here = extra => address("scenario/" + id, {writer: w, reader: r, ...extra});
+  const grid = cells.length ? `<div class="scroll" tabindex="0" role="region" aria-label="verdicts by writer and reader"><table class="grid ${readers.length > 9 ? "many" : ""}"><thead><tr><th>writer ↓ &nbsp;reader →</th>${readers.map(x => `<th scope="col">${engineLink(x)}</th>`).join("")}</tr></thead><tbody>${writers.map(x => `<tr><th scope="row">${engineLink(x)}</th>${readers.map(y => {
     const c = cells.find(k => k.writer === x && k.reader === y);
-    return c ? `<td class="${kind(c)}"><a class="cell" href="#/scenario/${id}?writer=${encodeURIComponent(x)}&reader=${encodeURIComponent(y)}">${esc(verdict(c))}</a></td>` : `<td class="none">–</td>`;
-  }).join("")}</tr>`).join("")}</table></div>`;
-  const steps = s.step.map((st, i) => {
-    const checks = chosen.flatMap(c => c.checks.filter(k => k.step === i + 1));
-    const shown = checks.map(k => `<div><span class="tag ${k.outcome === "pass" ? "pass" : k.outcome === "skipped" ? "skipped" : chosen[0].accepted ? "known" : "bad"}">${esc(k.what)}: ${esc(k.outcome)}</span> ${esc(k.reason || "")}${k.expected || k.got ? `<div class="two"><div><span class="soft small">expected</span><pre>${esc(k.expected)}</pre></div><div><span class="soft small">got</span><pre>${esc(k.got)}</pre></div></div>` : ""}</div>`).join("");
-    const what = st.sql ? esc(st.sql) : "damage: " + esc(JSON.stringify(st.damage));
-    return `<div class="step"><b>${i + 1}</b> ${st.note ? esc(st.note) : ""}${st.by ? ` <span class="tag known">run by the second engine</span>` : ""}<pre>${what}</pre>${facts(st)}${shown}</div>`;
-  }).join("");
+    if (!c) return `<td class="none"><span class="cell">${KINDS.none.sign}</span></td>`;
+    return `<td class="${kind(c)}"><a href="${esc(address("scenario/" + id, {writer: x, reader: y}))}" title="${why(c)}" ${c === chosen ? `aria-current="true"` : ""}><b>${KINDS[kind(c)].sign}</b><small>${esc(verdict(c))}</small></a></td>`;
+  }).join("")}</tr>`).join("")}</tbody></table></div>` : empty("No engine ran this scenario.");
   const names = [...new Set(["floe", w, r].filter(x => engines[x]))];
-  const command = `cargo floe conformance --scenario ${id}${names.length ? " --engines " + names.join(",") : ""}`;
-  const verdictBox = chosen.map(c => `<p>${tag(c)} written by ${engineLink(c.writer)}, read by ${engineLink(c.reader)}. ${why(c)}</p>`).join("") || `<p class="soft">Choose a cell to see what was expected and what came.</p>`;
-  return `<h1>${esc(s.title)}</h1><p class="soft">${esc(id)}</p>${s.description ? `<p>${esc(s.description)}</p>` : ""}
-<dl>${s.clauses.map(c => `<dt>${esc(c)}</dt><dd>${esc(D.clauses[c] || "")}</dd>`).join("")}<dt>needs</dt><dd>${s.features.map(esc).join(", ")}</dd>${s.origin ? `<dt>comes from</dt><dd>${esc(s.origin)}</dd>` : ""}</dl>
-${table}${verdictBox}<p class="soft small">To run this one:</p><pre>${esc(command)}</pre><h2>Steps</h2>${steps}`;
+  const command = `cargo floe conformance --scenario ${id} --engines ${names.join(",")}${D.launcher === "native" ? "" : " --launcher " + D.launcher}`;
+  const box = chosen ? `<div class="box">${tag(chosen)} written by ${engineLink(chosen.writer)}, read by ${engineLink(chosen.reader)}${chosen.reason ? `<div>${esc(chosen.reason)}</div>` : ""}${chosen.known ? `<div class="small soft">known: ${esc(chosen.known)}</div>` : ""}</div>` : `<p class="soft">Choose a cell to see, step by step, what was expected and what came.</p>`;
+  const steps = s.step.map((st, i) => {
+    const n = i + 1, checks = chosen ? chosen.checks.filter(k => k.step === n) : [];
+    const worst = checks.some(k => k.outcome !== "pass" && k.outcome !== "skipped") ? (chosen.accepted ? "known" : "bad") : checks.some(k => k.outcome === "pass") ? "pass" : "";
+    const passed = checks.filter(k => k.outcome === "pass"), counts = new Map();
+    passed.forEach(k => counts.set(k.what, (counts.get(k.what) || 0) + 1));
+    const good = [...counts].map(([what, many]) => `<span class="tag pass">${KINDS.pass.sign} ${esc(what)}${many > 1 ? " ×" + many : ""}</span>`).join(" ");
+    return `<section class="step ${at === String(n) ? "here" : ""}" id="step-${n}"><a class="${worst}" href="${esc(here({step: n}))}" title="link to this step">${n}</a><div>${st.note ? `<div>${esc(st.note)}</div>` : ""}${st.by ? `<span class="tag skipped">run by the second engine</span>` : ""}<pre>${esc(st.sql || damageText(st.damage || {}))}</pre>${facts(st)}${good ? `<div class="check">${good}</div>` : ""}${checks.filter(k => k.outcome !== "pass").map(k => checkLine(k, chosen.accepted)).join("")}</div></section>`;
+  }).join("");
+  const place = D.scenarios.indexOf(s), turn = (o, text) => o ? link("scenario/" + o.id, text(o.id), {writer: w, reader: r}) : "<span></span>";
+  return `<p class="crumb">${link("scenarios", "Scenarios")} / ${link("scenarios", area({scenario: id}), {area: area({scenario: id})})}</p><h1>${esc(s.title)}</h1><p class="soft small">${esc(id)}</p>${s.description ? `<p>${esc(s.description)}</p>` : ""}
+${grid}${box}
+<h2>To run this one</h2>${commandBox(command)}
+<h2>What the format says</h2><dl>${s.clauses.map(c => `<dt>${link("scenarios", c, {text: c})}</dt><dd>${esc(D.clauses[c] || "not among the clauses floe knows")}</dd>`).join("")}</dl>
+<dl class="small"><dt>needs</dt><dd>${s.features.map(f => link("scenarios", f, {feature: f})).join(", ")}</dd><dt>columns</dt><dd>${s.columns.map(esc).join(", ")}</dd>${s.origin ? `<dt>comes from</dt><dd>${esc(s.origin)}</dd>` : ""}</dl>
+<h2>Steps</h2>${steps}
+<div class="turn">${turn(D.scenarios[place - 1], n => "← " + n)}${turn(D.scenarios[place + 1], n => n + " →")}</div>`;
 }
-function engine(name) {
+function engine(name, query) {
   const e = engines[name];
-  if (!e) return `<p>No engine ${esc(name)}.</p>`;
+  if (!e) return `<h1>No such engine</h1>${empty(`This run has no engine ${esc(name)}. <a href="#/engines">Show all</a>`)}`;
   const wrote = D.cells.filter(c => c.writer === name), read = D.cells.filter(c => c.reader === name);
-  const open = [...new Set([...wrote, ...read])].filter(c => c.outcome !== "pass" && c.outcome !== "skipped");
-  const sum = (cells, key) => `<div class="scroll"><table class="grid"><tr>${[...new Set(cells.map(c => c[key]))].map(n => `<th>${engineLink(n)}</th>`).join("")}</tr><tr>${[...new Set(cells.map(c => c[key]))].map(n => { const t = tally(cells.filter(c => c[key] === n)); return `<td class="${shade(t)}">${share(t)}</td>`; }).join("")}</tr></table></div>`;
-  return `<h1>${esc(e.title)}</h1>${e.skipped ? `<p><span class="tag skipped">skipped</span> ${esc(e.skipped)}</p>` : ""}
-<dl><dt>version</dt><dd>${esc(e.version)}</dd><dt>Iceberg inside</dt><dd>${esc(e.iceberg || "–")}</dd><dt>roles</dt><dd>${e.roles.map(esc).join(", ") || "–"}</dd><dt>declares</dt><dd>${e.capabilities.map(esc).join(", ") || "–"}</dd><dt>does not declare</dt><dd>${D.capabilities.filter(c => !e.capabilities.includes(c)).map(esc).join(", ") || "–"}</dd></dl>
-<pre>${esc(e.command)}</pre>
-${wrote.length ? `<h2>Its tables, read by</h2>${sum(wrote, "reader")}` : ""}${read.length ? `<h2>It reads the tables of</h2>${sum(read, "writer")}` : ""}
-<h2>What did not pass</h2>${cellTable(open)}`;
+  const open = [...new Set([...wrote, ...read])].filter(c => c.outcome !== "pass" && c.outcome !== "skipped").sort((a, b) => a.accepted - b.accepted);
+  const line = (cells, key, query) => gridTable(key, key === "reader" ? "reader →" : "writer →", [name], () => key === "reader" ? "its tables" : "it reads", sorted(cells.map(c => c[key])), engineLink, cells, {row: () => [name], column: c => c[key]}, (_, n) => address("scenarios", {...query, [key]: n}));
+  const needs = f => tally(wrote.filter(c => features(c).includes(f))), asks = f => tally(read.filter(c => features(c).includes(f)));
+  const capable = D.capabilities.filter(f => e.capabilities.includes(f));
+  return `<p class="crumb">${link("engines", "Engines")}</p><h1>${esc(e.title)}</h1>${e.skipped ? `<div class="box"><span class="tag skipped">${KINDS.skipped.sign} skipped</span> ${esc(e.skipped)}</div>` : ""}
+<dl><dt>version</dt><dd>${esc(e.version)}</dd><dt>Iceberg inside</dt><dd>${esc(e.iceberg || "–")}</dd><dt>roles</dt><dd>${e.roles.map(esc).join(", ") || "–"}</dd><dt>does not declare</dt><dd>${D.capabilities.filter(c => !e.capabilities.includes(c)).map(esc).join(", ") || "–"}</dd></dl>
+${commandBox(e.command)}
+${wrote.length ? `<h2>Its tables, read by</h2>${line(wrote, "reader", {writer: name})}` : ""}${read.length ? `<h2>It reads the tables of</h2>${line(read, "writer", {reader: name})}` : ""}
+${capable.length ? `<h2>What it declares, put to the test</h2><div class="scroll"><table class="grid"><thead><tr><th>capability</th><th scope="col">as writer</th><th scope="col">as reader</th></tr></thead><tbody>${capable.map(f => `<tr><th scope="row">${esc(f)}</th>${shareCell(needs(f), address("scenarios", {feature: f, writer: name}))}${shareCell(asks(f), address("scenarios", {feature: f, reader: name}))}</tr>`).join("")}</tbody></table></div>` : ""}
+<h2>What did not pass</h2>${cellTable(open, query, "engine/" + name)}`;
 }
+function notPassed(query) {
+  return `<h1>What did not pass</h1><h2>${KINDS.bad.sign} Not accepted</h2>${cellTable(D.cells.filter(c => kind(c) === "bad"), query, "open")}<h2>${KINDS.known.sign} Accepted: known deviations, and refusals as declared</h2>${cellTable(D.cells.filter(c => kind(c) === "known"), query, "open")}`;
+}
+
+// ---- running
 function show() {
-  const {path, query} = params();
-  const page = path[0];
+  const {path, query} = params(), page = path[0] || "";
   main.innerHTML = page === "scenarios" ? list(query) : page === "scenario" ? scenario(path.slice(1).join("/"), query) : page === "engines" ? `<h1>Engines</h1>${engineTable(D.engines)}`
-    : page === "engine" ? engine(path[1]) : page === "open" ? `<h1>What did not pass</h1>${cellTable(D.cells.filter(c => kind(c) === "bad"))}<h2>Accepted: known deviations and refusals as declared</h2>${cellTable(D.cells.filter(c => kind(c) === "known"))}` : overview(query);
-  main.querySelectorAll("[data-key]").forEach(e => e.addEventListener("change", () => setQuery(e.dataset.key, e.value)));
+    : page === "engine" ? engine(path[1], query) : page === "open" ? notPassed(query) : page === "" ? overview(query) : `<h1>No such page</h1>${empty(`<a href="#/">To the overview</a>`)}`;
+  const nav = {scenario: "scenarios", engine: "engines"}[page] ?? page;
+  document.querySelectorAll("nav a").forEach(a => a.dataset.page === nav ? a.setAttribute("aria-current", "page") : a.removeAttribute("aria-current"));
+  document.title = (main.querySelector("h1")?.textContent || "report") + " – floe conformance";
 }
-addEventListener("hashchange", () => { show(); scrollTo(0, 0); });
-const root = document.documentElement, themes = ["", "light", "dark"];
-let theme = 0;
-document.getElementById("theme").addEventListener("click", () => { theme = (theme + 1) % 3; themes[theme] ? root.dataset.theme = themes[theme] : delete root.dataset.theme; });
+function setQuery(key, value) {
+  const {path, query} = params(), all = Object.fromEntries(query);
+  return address(path.join("/"), {...all, [key]: value});
+}
+main.addEventListener("change", e => { if (e.target.matches("select[data-key]")) location.hash = setQuery(e.target.dataset.key, e.target.value); });
+main.addEventListener("input", e => {
+  if (!e.target.matches("input[data-key]")) return;
+  // the box keeps the cursor: only the list below it is made again
+  history.replaceState(null, "", setQuery(e.target.dataset.key, e.target.value));
+  document.getElementById("found").innerHTML = found(params().query);
+});
+main.addEventListener("click", e => {
+  const text = e.target.dataset?.copy;
+  if (text === undefined) return;
+  const done = ok => { e.target.textContent = ok ? "Copied" : "Select it"; setTimeout(() => { e.target.textContent = "Copy"; }, 1500); };
+  navigator.clipboard ? navigator.clipboard.writeText(text).then(() => done(true), () => done(false)) : done(false);
+});
+addEventListener("hashchange", () => {
+  if (!location.hash.startsWith("#/") && location.hash !== "") return;  // the link past the header
+  show();
+  const step = params().query.get("step");
+  step ? document.getElementById("step-" + step)?.scrollIntoView() : scrollTo(0, 0);
+});
+const root = document.documentElement, THEMES = ["", "light", "dark"], button = document.getElementById("theme");
+const store = {get: () => { try { return localStorage.getItem("floe-theme") || ""; } catch { return ""; } }, set: v => { try { localStorage.setItem("floe-theme", v); } catch { /* a page from disk may have no store */ } }};
+function paint(theme) {
+  theme ? root.dataset.theme = theme : delete root.dataset.theme;
+  button.textContent = {light: "Light", dark: "Dark"}[theme] || "Auto";
+}
+button.addEventListener("click", () => { const next = THEMES[(THEMES.indexOf(root.dataset.theme || "") + 1) % 3]; store.set(next); paint(next); });
+paint(store.get());
 show();
+if (params().query.get("step")) document.getElementById("step-" + params().query.get("step"))?.scrollIntoView();

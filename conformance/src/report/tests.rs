@@ -33,7 +33,11 @@ fn verdicts_read_back_and_a_changed_one_is_named() {
     let mut better = r.clone();
     better.cells[2] = Cell::of("dv/a", "floe", "x", vec![Check::pass(2, "rows")], 1);
     assert_eq!(verdicts::changes(&reviewed, &verdicts::of(&better)), ["dv/a floe -> x: fail became pass"]);
-    assert_eq!(diff::text(&r, &better), "dv/a floe -> x: fail became pass\n");
+    assert_eq!(
+        diff::text(&r, &better),
+        "dv/a floe -> x: fail became pass\n\
+         1 verdicts changed (1 pass now, 0 passed before), 0 are new, 0 are gone\n"
+    );
     assert_eq!(diff::text(&r, &r), "");
 }
 

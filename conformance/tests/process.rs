@@ -2,6 +2,8 @@
 
 #[path = "process/custom.rs"]
 mod custom;
+#[path = "process/google.rs"]
+mod google;
 #[path = "process/install.rs"]
 mod install;
 

@@ -22,6 +22,9 @@ const SCRIPTS: &[(&str, &str)] = &[
     ("spark.py", include_str!("../../drivers/spark.py")),
     ("path_readers.py", include_str!("../../drivers/path_readers.py")),
     ("sail.py", include_str!("../../drivers/sail.py")),
+    ("rest_writers.py", include_str!("../../drivers/rest_writers.py")),
+    ("google.py", include_str!("../../drivers/google.py")),
+    ("published.py", include_str!("../../drivers/published.py")),
 ];
 
 /// Driver of an engine that is a Rust library: floe itself, by its hidden subcommand `driver`.
@@ -137,9 +140,13 @@ impl Engine {
         if !self.unavailable.is_empty() {
             return Some(self.unavailable.clone());
         }
-        self.needs.iter().find_map(|n| lacks(n)).or_else(|| {
-            self.needs_env.iter().find(|v| std::env::var_os(v).is_none()).map(|v| format!("{v} is not set"))
-        })
+        let unset: Vec<&str> =
+            self.needs_env.iter().map(String::as_str).filter(|v| std::env::var_os(v).is_none()).collect();
+        match unset[..] {
+            [] => self.needs.iter().find_map(|n| lacks(n)),
+            [one] => Some(format!("{one} is not set")),
+            _ => Some(format!("{} are not set", unset.join(", "))),
+        }
     }
 
     /// The one command that gets it.

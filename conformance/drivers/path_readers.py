@@ -1,7 +1,7 @@
-"""Engines that read a table by its metadata file: DuckDB, PyIceberg, Polars. The argument says which."""
-import glob, importlib.metadata, os, sys
+"""Engines that read a table by its metadata file: DuckDB, PyIceberg, Polars, Daft, chDB. The argument says which."""
+import glob, importlib.metadata, json, os, re, sys
 
-from floe_driver import Refused, Skipped, arrow_result, serve
+from floe_driver import Refused, Skipped, arrow_result, serve, split_args
 
 READS = ["v2", "v3", "read-dv", "position-deletes", "time-travel", "schema-evolution", "partition-evolution"]
 
@@ -64,5 +64,95 @@ class Polars(PathReader):
         return polars.scan_iceberg(metadata).collect().to_arrow()
 
 
+class DuckDBNoCache(DuckDB):
+    """Every file is read again for every scan."""
+    name = "DuckDB, caches off"
+
+    def open(self, hello):
+        super().open(hello)
+        for setting in ("enable_external_file_cache", "enable_http_metadata_cache", "parquet_metadata_cache"):
+            self.db.execute(f"SET {setting} = false")
+
+
+class Daft(PathReader):
+    name, package = "Daft", "daft"
+    refusals = ("NotImplementedError", "ValidationError", "ValueError")
+    capabilities = [c for c in READS if c != "read-dv"]
+
+    def read(self, metadata):
+        import daft
+        from pyiceberg.table import StaticTable
+        return daft.read_iceberg(StaticTable.from_metadata(metadata)).to_arrow()
+
+
+class ChDB(PathReader):
+    name, package = "ClickHouse (chDB)", "chdb"
+    refusals = ("ChdbError",)
+    capabilities = [c for c in READS if c != "read-dv"] + ["equality-deletes"]
+
+    def open(self, hello):
+        import chdb
+        os.chdir("/")  # absolute paths are refused outside the working folder
+        self.db = chdb
+
+    def scan(self, table):
+        """ClickHouse's own column types; its one byte string stands for string, binary, fixed and uuid, and the table says which."""
+        if not table["metadata"]:
+            raise Skipped("there is no metadata file yet")
+        folder, file = table["metadata"].rsplit("/metadata/", 1)
+        source = f"icebergLocal('{folder}', SETTINGS iceberg_metadata_file_path='metadata/{file}')"
+        try:
+            import pyarrow as pa
+            described = self.db.query(f"DESCRIBE {source}", "JSONCompactEachRow").bytes().decode()
+            data = self.db.query(f"SELECT * FROM {source} SETTINGS output_format_arrow_string_as_string=0", "Arrow").bytes()
+        except Exception as e:
+            text = str(e)
+            if type(e).__name__ in self.refusals and re.search(r"\((NOT_IMPLEMENTED|UNSUPPORTED_METHOD|BAD_ARGUMENTS|ICEBERG_SPECIFICATION_VIOLATION|BAD_TYPE_OF_FIELD)\)", text):
+                raise Refused(text) from e
+            raise
+        own = {f["name"]: f["type"] for f in current_fields(table["metadata"])}
+        types = [json.loads(line)[:2] for line in described.splitlines()]
+        _, rows = arrow_result(pa.ipc.open_file(data).read_all()) if data else ([], [])
+        return [(n, clickhouse_type(t, own.get(n))) for n, t in types], rows
+
+
+def current_fields(metadata):
+    """Top-level fields of the table's current schema."""
+    with open(metadata, encoding="utf-8") as f:
+        m = json.load(f)
+    return next(s for s in m["schemas"] if s["schema-id"] == m["current-schema-id"])["fields"]
+
+
+def inside(text):
+    return text[text.index("(") + 1:-1]
+
+
+def clickhouse_type(t, own):
+    """Iceberg's name of a ClickHouse type; `own` is the schema's type of that place, for byte strings only."""
+    t = t.strip()
+    if t.startswith(("Nullable(", "LowCardinality(")):
+        return clickhouse_type(inside(t), own)
+    simple = {"Int8": "int", "Int16": "int", "Int32": "int", "Int64": "long", "Bool": "boolean", "Float32": "float", "Float64": "double", "Date": "date",
+              "Date32": "date", "UUID": "uuid", "DateTime64(6)": "timestamp", "DateTime64(6, 'UTC')": "timestamptz", "DateTime64(9)": "timestamp_ns",
+              "DateTime64(9, 'UTC')": "timestamptz_ns"}
+    if t in simple:
+        return simple[t]
+    if t.startswith("Decimal("):
+        return "decimal(" + inside(t).replace(" ", "") + ")"
+    if t == "String" or t.startswith("FixedString("):
+        return own if isinstance(own, str) and (own in ("string", "binary", "uuid") or own.startswith("fixed")) else "string"
+    nested = own if isinstance(own, dict) else {}
+    if t.startswith("Array("):
+        return f"list<{clickhouse_type(inside(t), nested.get('element'))}>"
+    if t.startswith("Map("):
+        key, value = split_args(inside(t))
+        return f"map<{clickhouse_type(key, nested.get('key'))},{clickhouse_type(value, nested.get('value'))}>"
+    if t.startswith("Tuple("):
+        fields = [re.match(r"`?([^` ]+)`?\s+(.*)", f.strip(), re.S).groups() for f in split_args(inside(t))]
+        types = {f["name"]: f["type"] for f in nested.get("fields", [])}
+        return "struct<" + ",".join(f"{n}:{clickhouse_type(x, types.get(n))}" for n, x in fields) + ">"
+    return t
+
+
 if __name__ == "__main__":
-    serve({c.__name__.lower(): c for c in (DuckDB, PyIceberg, Polars)}[sys.argv[1]])
+    serve({c.__name__.lower(): c for c in (DuckDB, DuckDBNoCache, PyIceberg, Polars, Daft, ChDB)}[sys.argv[1]])

@@ -35,6 +35,9 @@ enum Command {
     Serve(cli::serve::ServeArgs),
     /// Try a catalog and its store step by step
     Doctor(cli::doctor::DoctorArgs),
+    /// A driver of an engine that is a Rust library; the harness starts it
+    #[command(hide = true)]
+    Driver(cli::driver::DriverArgs),
     /// Pages from a result file, and the difference of two
     Report(cli::report::ReportArgs),
 }
@@ -77,6 +80,7 @@ async fn run() -> ExitCode {
         Command::Engines(a) => cli::engines::run(&a),
         Command::Serve(a) => cli::serve::run(&a).await,
         Command::Doctor(a) => cli::doctor::run(&a).await,
+        Command::Driver(a) => cli::driver::run(&a).await,
         Command::Report(a) => cli::report::run(&a),
     };
     match outcome {

@@ -1,10 +1,20 @@
 //! The process driver against a driver of no engine: answers, faults, time-outs, and that nothing is left running.
 
+#[path = "process/custom.rs"]
+mod custom;
+#[path = "process/google.rs"]
+mod google;
+#[path = "process/install.rs"]
+mod install;
+
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use floe_conformance::drivers::{Driver, Launch, Process};
+use floe_conformance::drivers::{Driver, Floe, Launch, Process};
+use floe_conformance::matrix::result::{Cell, Outcome};
+use floe_conformance::matrix::{Session, run_scenario};
 use floe_conformance::protocol::{Answer, TableRef};
+use floe_conformance::scenario;
 use serde_json::json;
 
 fn launch(scratch: &Path) -> Launch {
@@ -98,4 +108,48 @@ async fn what_cannot_start_is_a_reason() {
     spec.command = vec!["sh".into(), "-c".into(), "echo not json; sleep 60".into()];
     let why = Process::start(spec).await.err().expect("speaks no protocol");
     assert!(why.contains("broke the protocol"), "{why}");
+}
+
+/// The smoke scenario and its neighbour, by floe, read by floe and by an engine that falls at the smoke scenario's scans.
+async fn with_a_reader_that(falls: &str, limit: Duration) -> Vec<Cell> {
+    let tmp = tempfile::tempdir().expect("temporary folder");
+    let warehouse = tmp.path().join("warehouse");
+    std::fs::create_dir_all(&warehouse).expect("folder");
+    let mut spec = launch(&tmp.path().join("fake"));
+    spec.step_timeout = limit;
+    spec.env.push(("FAKE_SCAN".into(), falls.into()));
+    let floe = Floe::new(&warehouse, "ice").expect("a catalog of a folder");
+    let fake = Process::start(spec).await.expect("starts");
+    let mut drivers: Vec<Box<dyn Driver>> = vec![Box::new(floe), Box::new(fake)];
+    let session = Session { warehouse, catalog: "ice".into(), prefix: "by".into() };
+    let root = scenario::find_root().expect("scenarios");
+    let mut cells = Vec::new();
+    for id in ["dv/smoke", "row-level/delete-nothing"] {
+        for s in scenario::load_all(&root, id).expect("valid scenarios") {
+            cells.extend(run_scenario(&session, &mut drivers, &s, 0, &[0, 1], &|_| {}).await);
+        }
+    }
+    cells
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_engine_that_dies_or_hangs_errs_in_its_own_cells_and_the_rest_goes_on() {
+    for (falls, limit, says) in [
+        ("die", 60, ["engine ended", "last words of a scan"]),
+        ("hang", 8, ["no answer within 8 s", "a scan is about to hang"]),
+    ] {
+        let cells = with_a_reader_that(falls, Duration::from_secs(limit)).await;
+        let cell = |s: &str, r: &str| {
+            let found = cells.iter().find(|c| c.scenario == s && c.reader == r);
+            found.unwrap_or_else(|| panic!("{falls}: no cell of {r} in {s}"))
+        };
+        for s in ["dv/smoke", "row-level/delete-nothing"] {
+            assert_eq!(cell(s, "floe").outcome, Outcome::Pass, "{falls}: {}", cell(s, "floe").reason);
+        }
+        let fallen = cell("dv/smoke", "fake");
+        assert_eq!(fallen.outcome, Outcome::Errored, "{falls}");
+        assert!(says.iter().all(|w| fallen.reason.contains(w)), "{}", fallen.reason);
+        let next = cell("row-level/delete-nothing", "fake");
+        assert_eq!(next.outcome, Outcome::Fail, "a fresh engine answers, with its own rows: {}", next.reason);
+    }
 }

@@ -12,9 +12,9 @@ use tokio::task::JoinSet;
 use crate::drivers::{Driver, Floe, Launch, Place, Process, kill_all};
 use crate::engines::{self, Engine, Home};
 use crate::launch;
-use crate::matrix::deviations;
 use crate::matrix::result::{AUDIT, Cell, EngineRow, FACTS, Results};
 use crate::matrix::{Session, run_scenario};
+use crate::matrix::{deviations, proof};
 use crate::report::{self, verdicts};
 use crate::scenario::{self, Scenario};
 use crate::serve::Local;
@@ -209,6 +209,7 @@ async fn run_all(
 fn finish(args: &ConformanceArgs, root: &Path, out: &Path, results: &Results) -> Result<i32, String> {
     report::write_all(results, out).map_err(|e| format!("cannot write reports into {}: {e}", out.display()))?;
     print!("{}", report::terminal::text(results));
+    proof::unproven(results).iter().for_each(|line| println!("{line}"));
     let file = root.parent().unwrap_or(root).join("reports/matrix.txt");
     let reviewed = match std::fs::read_to_string(&file) {
         Ok(text) => verdicts::parse(&text).map_err(|e| format!("{}: {e}", file.display()))?,

@@ -4,6 +4,7 @@ pub mod audit;
 pub mod cdc;
 pub mod conformance;
 pub mod doctor;
+pub mod driver;
 pub mod dv;
 pub mod engines;
 pub mod io;

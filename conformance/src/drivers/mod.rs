@@ -2,6 +2,7 @@
 
 mod arrow_rows;
 mod floe;
+pub mod iceberg_rust;
 mod link;
 mod process;
 

@@ -3,6 +3,7 @@
 
 mod home;
 mod install;
+mod verify;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,14 +14,21 @@ use serde::{Deserialize, Serialize};
 use crate::drivers::Launch;
 
 pub use home::Home;
-pub use install::{Installed, install, installed};
+pub use install::{Installed, Tools, install, install_with, installed};
 
 /// Driver scripts, embedded: name and text.
 const SCRIPTS: &[(&str, &str)] = &[
     ("floe_driver.py", include_str!("../../drivers/floe_driver.py")),
     ("spark.py", include_str!("../../drivers/spark.py")),
     ("path_readers.py", include_str!("../../drivers/path_readers.py")),
+    ("sail.py", include_str!("../../drivers/sail.py")),
+    ("rest_writers.py", include_str!("../../drivers/rest_writers.py")),
+    ("google.py", include_str!("../../drivers/google.py")),
+    ("published.py", include_str!("../../drivers/published.py")),
 ];
+
+/// Driver of an engine that is a Rust library: floe itself, by its hidden subcommand `driver`.
+pub const OWN: &str = "floe";
 
 /// A driver to start from, for engines floe does not know.
 const TEMPLATE: &str = include_str!("../../drivers/template.py");
@@ -52,8 +60,14 @@ pub struct Engine {
     /// Maven artifacts `group:artifact:version[:type[:classifier]]`, copied into `jars/`.
     #[serde(default)]
     pub maven: Vec<String>,
-    /// Driver script, run by the venv's Python (or the system's when there is no venv).
+    /// Pinned SHA-256 of fetched jars, by file name; another hash is refused.
+    #[serde(default)]
+    pub sha256: BTreeMap<String, String>,
+    /// Driver script, run by the venv's Python (or the system's when there is no venv), or [`OWN`].
     pub driver: String,
+    /// Engine of the same recipe whose folder it uses; a folder of its own unless given.
+    #[serde(default)]
+    pub shares: String,
     /// Arguments of the driver.
     #[serde(default)]
     pub args: Vec<String>,
@@ -129,9 +143,13 @@ impl Engine {
         if !self.unavailable.is_empty() {
             return Some(self.unavailable.clone());
         }
-        self.needs.iter().find_map(|n| lacks(n)).or_else(|| {
-            self.needs_env.iter().find(|v| std::env::var_os(v).is_none()).map(|v| format!("{v} is not set"))
-        })
+        let unset: Vec<&str> =
+            self.needs_env.iter().map(String::as_str).filter(|v| std::env::var_os(v).is_none()).collect();
+        match unset[..] {
+            [] => self.needs.iter().find_map(|n| lacks(n)),
+            [one] => Some(format!("{one} is not set")),
+            _ => Some(format!("{} are not set", unset.join(", "))),
+        }
     }
 
     /// The one command that gets it.
@@ -155,7 +173,13 @@ impl Engine {
             std::fs::write(scripts.join(name), text).map_err(|e| format!("cannot write {name}: {e}"))?;
         }
         let python = if self.pip.is_empty() { PathBuf::from("python3") } else { dir.join("venv/bin/python") };
-        let mut command = vec![python.display().to_string(), scripts.join(&self.driver).display().to_string()];
+        let mut command = if self.driver == OWN {
+            let own = std::env::current_exe().map_err(|e| format!("cannot find floe: {e}"))?;
+            vec![own.display().to_string(), "driver".into()]
+        } else {
+            let script = scripts.join(&self.driver);
+            vec![python.display().to_string(), script.display().to_string()]
+        };
         command.extend(self.args.iter().cloned());
         let jars: Vec<String> = jar_files(dir).into_iter().map(|p| p.display().to_string()).collect();
         let place = dir.display().to_string();

@@ -2,6 +2,7 @@
 
 pub mod deviations;
 mod facts_check;
+pub mod proof;
 pub mod result;
 mod run;
 

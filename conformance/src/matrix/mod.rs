@@ -4,5 +4,6 @@ pub mod deviations;
 mod facts_check;
 pub mod result;
 mod run;
+mod sync;
 
 pub use run::{Progress, Session, run_scenario};

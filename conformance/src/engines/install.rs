@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{Engine, Home, jar_files};
+use super::{Engine, Home, jar_files, maven};
 
 /// Record of a finished installation, `installed.json` in its folder.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -23,11 +23,16 @@ pub struct Installed {
     pub packages: Vec<String>,
     /// SHA-256 of every jar and of every installed package's own list of file hashes, by path below the folder.
     pub sha256: BTreeMap<String, String>,
+    /// Bytes of every jar of the jar sets, by path below the folder.
+    #[serde(default)]
+    pub sizes: BTreeMap<String, u64>,
 }
 
 /// The recipe as text, and the folder of its installation: another recipe is another folder.
 fn place(engine: &Engine, home: &Home) -> (String, PathBuf) {
-    let recipe = format!("pip {}\nmaven {}", engine.pip.join(" "), engine.maven.join(" "));
+    let mut recipe = format!("pip {}\nmaven {}", engine.pip.join(" "), engine.maven.join(" "));
+    engine.jars.iter().for_each(|s| recipe.push_str(&format!("\n{}", s.recipe())));
+    engine.files.iter().for_each(|(p, t)| recipe.push_str(&format!("\nfile {p}: {t}")));
     let tag = format!("{:x}", Sha256::digest(recipe.as_bytes()));
     (recipe, home.engines().join(format!("{}-{}", engine.name, &tag[..10])))
 }
@@ -38,7 +43,11 @@ pub fn installed(engine: &Engine, home: &Home) -> Option<Installed> {
     let text = fs::read_to_string(dir.join("installed.json")).ok()?;
     let mut found: Installed = serde_json::from_str(&text).ok()?;
     found.dir = dir;
-    (found.recipe == recipe && checksums(&found.dir).ok()? == found.sha256).then_some(found)
+    let same = found.recipe == recipe
+        && maven::sizes(&engine.jars, &found.dir) == found.sizes
+        && engine.files.iter().all(|(p, t)| fs::read_to_string(found.dir.join(p)).is_ok_and(|now| now == *t))
+        && checksums(&found.dir).ok()? == found.sha256;
+    same.then_some(found)
 }
 
 /// Installs an engine unless it is there. `say` gets a line for each stage. The error is a reason for people, with the
@@ -56,7 +65,12 @@ pub fn install(engine: &Engine, home: &Home, say: &dyn Fn(&str)) -> Result<Insta
     let lock_path = dir.with_extension("lock");
     let lock = File::create(&lock_path).map_err(io("cannot make the lock file"))?;
     lock.lock().map_err(io("cannot lock"))?;
+    let compile = |dir: &Path| match &engine.java {
+        Some(program) => program.compile(engine.jdk, dir, say),
+        None => Ok(()),
+    };
     if let Some(done) = installed(engine, home) {
+        compile(&done.dir)?;
         return Ok(done);
     }
     let work = dir.with_extension("partial");
@@ -90,8 +104,17 @@ pub fn install(engine: &Engine, home: &Home, say: &dyn Fn(&str)) -> Result<Insta
             .arg(format!("-Dartifact={artifact}"))
             .arg(format!("-DoutputDirectory={}", work.join("jars").display())))?;
     }
-    let record =
-        Installed { dir: dir.clone(), recipe, packages, sha256: checksums(&work).map_err(io("cannot read back"))? };
+    for set in &engine.jars {
+        set.fetch(&work, say)?;
+    }
+    for (path, text) in &engine.files {
+        let path = work.join(path);
+        fs::create_dir_all(path.parent().unwrap_or(&work)).map_err(io("cannot make a folder"))?;
+        fs::write(&path, text).map_err(io("cannot write a file"))?;
+    }
+    let _ = fs::remove_dir_all(work.join("projects"));
+    let sha256 = checksums(&work).map_err(io("cannot read back"))?;
+    let record = Installed { dir: dir.clone(), recipe, packages, sha256, sizes: maven::sizes(&engine.jars, &work) };
     let text = serde_json::to_string_pretty(&record).map_err(|e| e.to_string())?;
     fs::write(work.join("installed.json"), text).map_err(io("cannot write the record"))?;
     if dir.exists() {
@@ -99,11 +122,12 @@ pub fn install(engine: &Engine, home: &Home, say: &dyn Fn(&str)) -> Result<Insta
         fs::remove_dir_all(&dir).map_err(io("cannot remove a spoilt installation"))?;
     }
     fs::rename(&work, &dir).map_err(io("cannot move the installation into place"))?;
+    compile(&dir)?;
     Ok(record)
 }
 
 /// Runs a tool to its end and gives its output; the error ends with what it said last.
-fn run(command: &mut Command) -> Result<String, String> {
+pub(super) fn run(command: &mut Command) -> Result<String, String> {
     let program = command.get_program().to_string_lossy().into_owned();
     let out = command.stdin(Stdio::null()).output().map_err(|e| format!("cannot run {program}: {e}"))?;
     if out.status.success() {

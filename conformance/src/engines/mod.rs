@@ -3,6 +3,9 @@
 
 mod home;
 mod install;
+mod java;
+mod jdk;
+mod maven;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,12 +17,16 @@ use crate::drivers::Launch;
 
 pub use home::Home;
 pub use install::{Installed, install, installed};
+pub use java::JavaProgram;
+pub use maven::JarSet;
 
 /// Driver scripts, embedded: name and text.
 const SCRIPTS: &[(&str, &str)] = &[
     ("floe_driver.py", include_str!("../../drivers/floe_driver.py")),
     ("spark.py", include_str!("../../drivers/spark.py")),
     ("path_readers.py", include_str!("../../drivers/path_readers.py")),
+    ("trino.py", include_str!("../../drivers/trino.py")),
+    ("trino_text.py", include_str!("../../drivers/trino_text.py")),
 ];
 
 /// A driver to start from, for engines floe does not know.
@@ -52,7 +59,20 @@ pub struct Engine {
     /// Maven artifacts `group:artifact:version[:type[:classifier]]`, copied into `jars/`.
     #[serde(default)]
     pub maven: Vec<String>,
+    /// Folders of jars with their dependencies.
+    #[serde(default)]
+    pub jars: Vec<JarSet>,
+    /// Text files of the installation, by path below its folder.
+    #[serde(default)]
+    pub files: BTreeMap<String, String>,
+    /// Release of Java that it runs on, or a newer one.
+    #[serde(default)]
+    pub jdk: Option<u32>,
+    /// Java of floe's own that is compiled for it: the driver when there is no script.
+    #[serde(default)]
+    pub java: Option<JavaProgram>,
     /// Driver script, run by the venv's Python (or the system's when there is no venv).
+    #[serde(default)]
     pub driver: String,
     /// Arguments of the driver.
     #[serde(default)]
@@ -126,7 +146,7 @@ impl Engine {
         if !self.unavailable.is_empty() {
             return Some(self.unavailable.clone());
         }
-        self.needs.iter().find_map(|n| lacks(n)).or_else(|| {
+        self.needs.iter().find_map(|n| lacks(n)).or_else(|| self.jdk.and_then(|j| jdk::find(j).err())).or_else(|| {
             self.needs_env.iter().find(|v| std::env::var_os(v).is_none()).map(|v| format!("{v} is not set"))
         })
     }
@@ -151,13 +171,25 @@ impl Engine {
         for (name, text) in SCRIPTS {
             std::fs::write(scripts.join(name), text).map_err(|e| format!("cannot write {name}: {e}"))?;
         }
-        let python = if self.pip.is_empty() { PathBuf::from("python3") } else { dir.join("venv/bin/python") };
-        let mut command = vec![python.display().to_string(), scripts.join(&self.driver).display().to_string()];
-        command.extend(self.args.iter().cloned());
-        let jars: Vec<String> = jar_files(dir).into_iter().map(|p| p.display().to_string()).collect();
         let place = dir.display().to_string();
         let mut env: Vec<(String, String)> =
             self.env.iter().map(|(k, v)| (k.clone(), v.replace("{dir}", &place))).collect();
+        let jdk = self.jdk.map(jdk::find).transpose()?;
+        if let Some(home) = &jdk {
+            env.push(("FLOE_JDK".into(), home.display().to_string()));
+        }
+        if let Some(program) = &self.java {
+            env.push(("FLOE_CLASSES".into(), program.classes(dir).display().to_string()));
+        }
+        let mut command = match &self.java {
+            Some(program) if self.driver.is_empty() => program.command(jdk.as_deref(), dir, scratch),
+            _ => {
+                let python = if self.pip.is_empty() { PathBuf::from("python3") } else { dir.join("venv/bin/python") };
+                vec![python.display().to_string(), scripts.join(&self.driver).display().to_string()]
+            }
+        };
+        command.extend(self.args.iter().cloned());
+        let jars: Vec<String> = jar_files(dir).into_iter().map(|p| p.display().to_string()).collect();
         env.push(("FLOE_JARS".into(), jars.join(",")));
         env.push(("FLOE_ENGINE_DIR".into(), place));
         env.push(("PYTHONDONTWRITEBYTECODE".into(), "1".into()));
@@ -178,15 +210,7 @@ impl Engine {
 
 /// Jars of an installed engine, in order of name.
 fn jar_files(dir: &Path) -> Vec<PathBuf> {
-    let mut jars: Vec<PathBuf> = std::fs::read_dir(dir.join("jars"))
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|e| e.path())
-        .filter(|p| p.extension().is_some_and(|e| e == "jar"))
-        .collect();
-    jars.sort();
-    jars
+    maven::jars(&dir.join("jars"))
 }
 
 /// Why a need (`mvn`, `java>=17`) is not met.

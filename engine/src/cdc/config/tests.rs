@@ -408,3 +408,16 @@ fn managed_read_takes_its_keys_only() {
     refused(parse_managed_read("table: ns.t\nstreaming: true", "r"), &["`streaming`", "filter"]);
     assert!(parse_managed_read("source: {table: ns.t}", "r").is_ok());
 }
+
+/// Only `true` and `false` are booleans (YAML 1.2): columns may have the names that older YAML took for them.
+#[test]
+fn a_column_may_be_called_like_an_old_boolean() {
+    for name in ["n", "y", "on", "off", "yes", "no", "Y", "ON"] {
+        let text = format!(
+            "source: {{table: ns.s}}\ntarget: {{table: ns.t, mode: merge-on-read, equality_columns: [id, {name}]}}"
+        );
+        let p = PipelineConfig::parse(&text, "p").expect("a list of names");
+        let target = p.target.expect("a target");
+        assert_eq!(target.equality_columns, Some(vec!["id".to_string(), name.to_string()]));
+    }
+}

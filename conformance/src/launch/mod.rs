@@ -75,18 +75,21 @@ pub fn inside(launch: &Launch) -> Inside {
     if !launch.warehouse.starts_with(&launch.scratch) {
         out.mounts.push((launch.warehouse.clone(), false));
     }
-    let dir = launch.env.iter().find(|(k, _)| k == "FLOE_ENGINE_DIR").map(|(_, v)| PathBuf::from(v));
-    if let Some(dir) = &dir {
-        out.mounts.push((dir.clone(), true));
-    }
+    let var = |name: &str| launch.env.iter().find(|(k, _)| k == name).map(|(_, v)| PathBuf::from(v));
+    let dir = var("FLOE_ENGINE_DIR");
+    out.mounts.extend(dir.iter().map(|d| (d.clone(), true)));
+    // an engine that needs another Java than its image has brings this machine's
+    let jdk = var("FLOE_JDK");
+    out.mounts.extend(jdk.iter().map(|d| (d.clone(), true)));
     let Some(program) = out.command.first().map(PathBuf::from) else { return out };
+    let mounted = |p: &Path| out.mounts.iter().any(|(m, _)| p.starts_with(m));
     let venv = dir.map(|d| d.join("venv"));
     if venv.as_ref().is_some_and(|v| program.starts_with(v)) {
         out.command[0] = "python3".into();
         let packages = venv.map(|v| site_packages(&v)).unwrap_or_default();
         let path: Vec<String> = packages.iter().map(|p| p.display().to_string()).collect();
         out.env.push(("PYTHONPATH".into(), path.join(":")));
-    } else if program.is_absolute() && program.is_file() {
+    } else if program.is_absolute() && program.is_file() && !mounted(&program) {
         out.mounts.push((program, true));
     }
     out

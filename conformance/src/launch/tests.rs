@@ -49,3 +49,35 @@ fn a_driver_gets_the_image_s_python_with_the_installed_packages_and_its_folders(
         "an engine cannot change its installation"
     );
 }
+
+#[test]
+fn a_java_of_this_machine_goes_along_once_and_a_program_by_itself() {
+    let tmp = tempfile::tempdir().expect("temporary folder");
+    let (jdk, own) = (tmp.path().join("jdk"), tmp.path().join("floe"));
+    std::fs::create_dir_all(jdk.join("bin")).expect("folder");
+    for program in [&jdk.join("bin/java"), &own] {
+        std::fs::write(program, "").expect("file");
+    }
+    let launch = |program: &Path| Launch {
+        name: "x".into(),
+        command: vec![program.display().to_string()],
+        env: vec![("FLOE_JDK".into(), jdk.display().to_string())],
+        scratch: tmp.path().join("scratch"),
+        warehouse: tmp.path().join("scratch/warehouse"),
+        catalog: "ice".into(),
+        rest: None,
+        start_timeout: Duration::from_secs(1),
+        step_timeout: Duration::from_secs(1),
+    };
+    let scratch = (tmp.path().join("scratch"), false);
+    assert_eq!(inside(&launch(&jdk.join("bin/java"))).mounts, [scratch.clone(), (jdk.clone(), true)]);
+    assert_eq!(inside(&launch(&own)).mounts, [scratch, (jdk.clone(), true), (own.clone(), true)]);
+}
+
+#[test]
+fn declared_images_are_pinned() {
+    for e in crate::engines::registry().iter().filter(|e| !e.image.is_empty()) {
+        let (name, tag) = name_and_tag(&e.image);
+        assert!(!name.is_empty() && tag != "latest", "{}: {} has no version", e.name, e.image);
+    }
+}

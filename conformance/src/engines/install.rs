@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::verify::{checksums, contents, sha256, sizes};
-use super::{Engine, Home, jar_files};
+use super::{Engine, Home, jar_files, maven};
 
 /// Record of a finished installation, `installed.json` in its folder.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -24,6 +24,9 @@ pub struct Installed {
     pub packages: Vec<String>,
     /// SHA-256 of every jar and of every installed package's own list of file hashes, by path below the folder.
     pub sha256: BTreeMap<String, String>,
+    /// Bytes of every jar of the jar sets, by path below the folder.
+    #[serde(default)]
+    pub sizes: BTreeMap<String, u64>,
 }
 
 /// The programs that fetch.
@@ -43,7 +46,9 @@ impl Default for Tools {
 
 /// The recipe as text, and the folder of its installation: another recipe is another folder.
 fn place(engine: &Engine, home: &Home) -> (String, PathBuf) {
-    let recipe = format!("pip {}\nmaven {}", engine.pip.join(" "), engine.maven.join(" "));
+    let mut recipe = format!("pip {}\nmaven {}", engine.pip.join(" "), engine.maven.join(" "));
+    engine.jars.iter().for_each(|s| recipe.push_str(&format!("\n{}", s.recipe())));
+    engine.files.iter().for_each(|(p, t)| recipe.push_str(&format!("\nfile {p}: {t}")));
     let tag = format!("{:x}", Sha256::digest(recipe.as_bytes()));
     let name = if engine.shares.is_empty() { &engine.name } else { &engine.shares };
     (recipe, home.engines().join(format!("{name}-{}", &tag[..10])))
@@ -56,7 +61,11 @@ pub fn installed(engine: &Engine, home: &Home) -> Option<Installed> {
     let text = fs::read_to_string(dir.join("installed.json")).ok()?;
     let mut found: Installed = serde_json::from_str(&text).ok()?;
     found.dir = dir;
-    let same = found.recipe == recipe && checksums(&found.dir).ok()? == found.sha256 && sizes(&found.dir).is_ok();
+    let same = found.recipe == recipe
+        && maven::sizes(&engine.jars, &found.dir) == found.sizes
+        && engine.files.iter().all(|(p, t)| fs::read_to_string(found.dir.join(p)).is_ok_and(|now| now == *t))
+        && checksums(&found.dir).ok()? == found.sha256
+        && sizes(&found.dir).is_ok();
     same.then_some(found)
 }
 
@@ -76,7 +85,12 @@ pub fn install_with(tools: &Tools, engine: &Engine, home: &Home, say: &dyn Fn(&s
     let lock_path = dir.with_extension("lock");
     let lock = File::create(&lock_path).map_err(io("cannot make the lock file"))?;
     lock.lock().map_err(io("cannot lock"))?;
+    let compile = |dir: &Path| match &engine.java {
+        Some(program) => program.compile(&lock, engine.jdk, dir, say),
+        None => Ok(()),
+    };
     if let Some(done) = installed(engine, home) {
+        compile(&done.dir)?;
         return Ok(done);
     }
     let work = dir.with_extension("partial");
@@ -85,9 +99,18 @@ pub fn install_with(tools: &Tools, engine: &Engine, home: &Home, say: &dyn Fn(&s
     for artifact in &engine.maven {
         jar(&lock, tools, engine, artifact, &work, say)?;
     }
+    for set in &engine.jars {
+        set.fetch(&lock, tools, &work, say)?;
+    }
+    for (path, text) in &engine.files {
+        let path = work.join(path);
+        fs::create_dir_all(path.parent().unwrap_or(&work)).map_err(io("cannot make a folder"))?;
+        fs::write(&path, text).map_err(io("cannot write a file"))?;
+    }
+    let _ = fs::remove_dir_all(work.join("projects"));
     contents(&work)?;
-    let record =
-        Installed { dir: dir.clone(), recipe, packages, sha256: checksums(&work).map_err(io("cannot read back"))? };
+    let sha256 = checksums(&work).map_err(io("cannot read back"))?;
+    let record = Installed { dir: dir.clone(), recipe, packages, sha256, sizes: maven::sizes(&engine.jars, &work) };
     let text = serde_json::to_string_pretty(&record).map_err(|e| e.to_string())?;
     fs::write(work.join("installed.json"), text).map_err(io("cannot write the record"))?;
     if dir.exists() {
@@ -95,6 +118,7 @@ pub fn install_with(tools: &Tools, engine: &Engine, home: &Home, say: &dyn Fn(&s
         fs::remove_dir_all(&dir).map_err(io("cannot remove a spoilt installation"))?;
     }
     fs::rename(&work, &dir).map_err(io("cannot move the installation into place"))?;
+    compile(&dir)?;
     Ok(record)
 }
 
@@ -198,7 +222,7 @@ fn jar(
 }
 
 /// Runs a tool to its end and gives its output; the error ends with what it said last.
-fn run(lock: &File, command: &mut Command) -> Result<String, String> {
+pub(super) fn run(lock: &File, command: &mut Command) -> Result<String, String> {
     let program = command.get_program().to_string_lossy().into_owned();
     // the tool holds the (empty) lock file too: one that outlives a killed floe still keeps the next run waiting
     let input = lock.try_clone().map_err(io("cannot share the lock"))?;

@@ -3,6 +3,9 @@
 
 mod home;
 mod install;
+mod java;
+mod jdk;
+mod maven;
 mod verify;
 
 use std::collections::BTreeMap;
@@ -15,6 +18,8 @@ use crate::drivers::Launch;
 
 pub use home::Home;
 pub use install::{Installed, Tools, install, install_with, installed};
+pub use java::JavaProgram;
+pub use maven::JarSet;
 
 /// Driver scripts, embedded: name and text.
 const SCRIPTS: &[(&str, &str)] = &[
@@ -25,6 +30,8 @@ const SCRIPTS: &[(&str, &str)] = &[
     ("rest_writers.py", include_str!("../../drivers/rest_writers.py")),
     ("google.py", include_str!("../../drivers/google.py")),
     ("published.py", include_str!("../../drivers/published.py")),
+    ("trino.py", include_str!("../../drivers/trino.py")),
+    ("trino_text.py", include_str!("../../drivers/trino_text.py")),
 ];
 
 /// Driver of an engine that is a Rust library: floe itself, by its hidden subcommand `driver`.
@@ -63,7 +70,20 @@ pub struct Engine {
     /// Pinned SHA-256 of fetched jars, by file name; another hash is refused.
     #[serde(default)]
     pub sha256: BTreeMap<String, String>,
+    /// Folders of jars with their dependencies.
+    #[serde(default)]
+    pub jars: Vec<JarSet>,
+    /// Text files of the installation, by path below its folder.
+    #[serde(default)]
+    pub files: BTreeMap<String, String>,
+    /// Release of Java that it runs on, or a newer one.
+    #[serde(default)]
+    pub jdk: Option<u32>,
+    /// Java of floe's own that is compiled for it: the driver when there is no script.
+    #[serde(default)]
+    pub java: Option<JavaProgram>,
     /// Driver script, run by the venv's Python (or the system's when there is no venv), or [`OWN`].
+    #[serde(default)]
     pub driver: String,
     /// Engine of the same recipe whose folder it uses; a folder of its own unless given.
     #[serde(default)]
@@ -146,7 +166,7 @@ impl Engine {
         let unset: Vec<&str> =
             self.needs_env.iter().map(String::as_str).filter(|v| std::env::var_os(v).is_none()).collect();
         match unset[..] {
-            [] => self.needs.iter().find_map(|n| lacks(n)),
+            [] => self.needs.iter().find_map(|n| lacks(n)).or_else(|| self.jdk.and_then(|j| jdk::find(j).err())),
             [one] => Some(format!("{one} is not set")),
             _ => Some(format!("{} are not set", unset.join(", "))),
         }
@@ -172,19 +192,29 @@ impl Engine {
         for (name, text) in SCRIPTS {
             std::fs::write(scripts.join(name), text).map_err(|e| format!("cannot write {name}: {e}"))?;
         }
-        let python = if self.pip.is_empty() { PathBuf::from("python3") } else { dir.join("venv/bin/python") };
-        let mut command = if self.driver == OWN {
-            let own = std::env::current_exe().map_err(|e| format!("cannot find floe: {e}"))?;
-            vec![own.display().to_string(), "driver".into()]
-        } else {
-            let script = scripts.join(&self.driver);
-            vec![python.display().to_string(), script.display().to_string()]
-        };
-        command.extend(self.args.iter().cloned());
-        let jars: Vec<String> = jar_files(dir).into_iter().map(|p| p.display().to_string()).collect();
         let place = dir.display().to_string();
         let mut env: Vec<(String, String)> =
             self.env.iter().map(|(k, v)| (k.clone(), v.replace("{dir}", &place))).collect();
+        let jdk = self.jdk.map(jdk::find).transpose()?;
+        if let Some(home) = &jdk {
+            env.push(("FLOE_JDK".into(), home.display().to_string()));
+        }
+        if let Some(program) = &self.java {
+            env.push(("FLOE_CLASSES".into(), program.classes(dir).display().to_string()));
+        }
+        let mut command = match &self.java {
+            Some(program) if self.driver.is_empty() => program.command(jdk.as_deref(), dir, scratch),
+            _ if self.driver == OWN => {
+                let own = std::env::current_exe().map_err(|e| format!("cannot find floe: {e}"))?;
+                vec![own.display().to_string(), "driver".into()]
+            }
+            _ => {
+                let python = if self.pip.is_empty() { PathBuf::from("python3") } else { dir.join("venv/bin/python") };
+                vec![python.display().to_string(), scripts.join(&self.driver).display().to_string()]
+            }
+        };
+        command.extend(self.args.iter().cloned());
+        let jars: Vec<String> = jar_files(dir).into_iter().map(|p| p.display().to_string()).collect();
         env.push(("FLOE_JARS".into(), jars.join(",")));
         env.push(("FLOE_ENGINE_DIR".into(), place));
         env.push(("PYTHONDONTWRITEBYTECODE".into(), "1".into()));
@@ -205,15 +235,7 @@ impl Engine {
 
 /// Jars of an installed engine, in order of name.
 fn jar_files(dir: &Path) -> Vec<PathBuf> {
-    let mut jars: Vec<PathBuf> = std::fs::read_dir(dir.join("jars"))
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|e| e.path())
-        .filter(|p| p.extension().is_some_and(|e| e == "jar"))
-        .collect();
-    jars.sort();
-    jars
+    maven::jars(&dir.join("jars"))
 }
 
 /// Why a need (`mvn`, `java>=17`) is not met.

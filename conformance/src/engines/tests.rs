@@ -5,12 +5,12 @@ fn registry_is_well_formed_and_its_drivers_are_embedded() {
     let all = registry();
     for e in &all {
         assert_eq!(all.iter().filter(|o| o.name == e.name).count(), 1, "{} is there twice", e.name);
-        assert!(
-            e.driver == OWN || SCRIPTS.iter().any(|(n, _)| *n == e.driver),
-            "{}: driver {} is not embedded",
-            e.name,
-            e.driver
-        );
+        let script = e.driver == OWN || SCRIPTS.iter().any(|(n, _)| *n == e.driver);
+        let java = e.driver.is_empty() && e.java.is_some();
+        assert!(script || java || !e.unavailable.is_empty(), "{}: driver {:?} is not embedded", e.name, e.driver);
+        for source in e.java.iter().flat_map(|j| &j.sources) {
+            assert!(java::SOURCES.iter().any(|(n, _)| n == source), "{}: {source} is not embedded", e.name);
+        }
         if !e.shares.is_empty() {
             let other = find(&e.shares).expect("the engine whose folder it shares");
             assert_eq!((&e.pip, &e.maven), (&other.pip, &other.maven), "{}: another recipe", e.name);

@@ -1,0 +1,200 @@
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import org.apache.flink.configuration.Configuration;
+import org.apache.flink.runtime.util.EnvironmentInformation;
+import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
+import org.apache.flink.table.api.EnvironmentSettings;
+import org.apache.flink.table.api.TableException;
+import org.apache.flink.table.api.TableResult;
+import org.apache.flink.table.api.ValidationException;
+import org.apache.flink.table.api.bridge.java.StreamTableEnvironment;
+import org.apache.flink.table.catalog.Column;
+import org.apache.flink.types.Row;
+import org.apache.flink.util.CloseableIterator;
+import org.apache.iceberg.IcebergBuild;
+import org.apache.iceberg.StructLike;
+import org.apache.iceberg.flink.FlinkSchemaUtil;
+import org.apache.iceberg.types.Type;
+import org.apache.iceberg.types.Types;
+
+/** Apache Flink in batch mode, in this process. Its catalog keeps no tables of its own between statements, so that it sees what
+ * others commit. It has no DELETE, UPDATE or MERGE on Iceberg tables. */
+public final class FlinkSql implements Wire.Engine {
+    private static final List<String> CAPABILITIES = List.of("v2", "v3", "read-dv", "position-deletes", "equality-deletes", "time-travel", "avro", "orc");
+    private static final Pattern CREATE = Pattern.compile("CREATE TABLE (\\S+) \\((.*?)\\)\\s+USING iceberg\\s*(?:PARTITIONED BY \\((.*?)\\)\\s*)?(?:TBLPROPERTIES\\s*(\\(.*\\)))?\\s*;?", Pattern.DOTALL | Pattern.CASE_INSENSITIVE);
+    private static final Pattern RANGE = Pattern.compile("\\brange\\(([^()]*)\\)", Pattern.CASE_INSENSITIVE);
+
+    private StreamExecutionEnvironment env;
+    private StreamTableEnvironment tables;
+    private String catalog;
+    private int views;
+
+    public static void main(String[] args) throws Exception {
+        Wire.serve(new FlinkSql());
+    }
+
+    @Override
+    public Map<String, Object> start(Map<String, Object> hello) {
+        Configuration c = new Configuration();
+        c.setString("taskmanager.memory.network.min", "32mb");
+        c.setString("taskmanager.memory.network.max", "32mb");
+        c.setString("table.local-time-zone", "UTC");
+        env = StreamExecutionEnvironment.getExecutionEnvironment(c);
+        env.setParallelism(1);
+        tables = StreamTableEnvironment.create(env, EnvironmentSettings.inBatchMode());
+        tables.getConfig().set("table.local-time-zone", "UTC");
+        catalog = (String) hello.get("catalog");
+        tables.executeSql("CREATE CATALOG `" + catalog + "` WITH ('type'='iceberg', 'catalog-type'='hadoop', 'cache-enabled'='false', 'warehouse'='" + hello.get("warehouse") + "')");
+        tables.useCatalog(catalog);
+        Map<String, Object> out = new LinkedHashMap<>();
+        out.put("engine", "Apache Flink");
+        out.put("version", EnvironmentInformation.getVersion());
+        out.put("iceberg", IcebergBuild.version());
+        out.put("roles", List.of("write", "read"));
+        out.put("catalogs", List.of("hadoop"));
+        out.put("sql", false);
+        out.put("capabilities", CAPABILITIES);
+        return out;
+    }
+
+    @Override
+    public boolean refuses(Throwable e) {
+        return e instanceof ValidationException || e instanceof TableException || e instanceof IllegalArgumentException || e instanceof UnsupportedOperationException
+            || e instanceof org.apache.iceberg.exceptions.ValidationException;
+    }
+
+    private String name(Wire.Table t) {
+        return "`" + catalog + "`.`" + t.namespace() + "`.`" + t.name() + "`";
+    }
+
+    @Override
+    public Wire.Rows scan(Wire.Table t) throws Exception {
+        String at = t.snapshot() == null ? "" : " /*+ OPTIONS('snapshot-id'='" + t.snapshot() + "') */";
+        TableResult result = tables.executeSql("SELECT * FROM " + name(t) + at);
+        List<Types.NestedField> columns = new ArrayList<>();
+        for (Column c : result.getResolvedSchema().getColumns()) {
+            Type type = FlinkSchemaUtil.convert(c.getDataType().getLogicalType());
+            columns.add(Types.NestedField.optional(columns.size() + 1, c.getName(), type));
+        }
+        List<StructLike> rows = new ArrayList<>();
+        try (CloseableIterator<Row> it = result.collect()) {
+            while (it.hasNext()) {
+                rows.add(struct(it.next(), columns));
+            }
+        }
+        return new Wire.Rows(columns, rows);
+    }
+
+    /** Flink's rows as the protocol's writer reads them. */
+    private static StructLike struct(Row row, List<Types.NestedField> fields) {
+        Object[] values = new Object[row.getArity()];
+        for (int i = 0; i < values.length; i++) {
+            values[i] = plain(fields.get(i).type(), row.getField(i));
+        }
+        return new StructLike() {
+            @Override
+            public int size() {
+                return values.length;
+            }
+
+            @Override
+            public <T> T get(int pos, Class<T> as) {
+                return as.cast(values[pos]);
+            }
+
+            @Override
+            public <T> void set(int pos, T value) {
+                values[pos] = value;
+            }
+        };
+    }
+
+    private static Object plain(Type type, Object v) {
+        if (v == null) {
+            return null;
+        }
+        if (v instanceof Row row) {
+            return struct(row, type.asStructType().fields());
+        }
+        if (type.isListType()) {
+            List<?> items = v instanceof List<?> l ? l : Arrays.asList((Object[]) v);
+            List<Object> out = new ArrayList<>();
+            items.forEach(x -> out.add(plain(type.asListType().elementType(), x)));
+            return out;
+        }
+        if (type.isMapType()) {
+            Map<Object, Object> out = new LinkedHashMap<>();
+            ((Map<?, ?>) v).forEach((k, x) -> out.put(plain(type.asMapType().keyType(), k), plain(type.asMapType().valueType(), x)));
+            return out;
+        }
+        return v;
+    }
+
+    // ---- statements
+
+    private void run(String sql) throws Exception {
+        System.out.println(sql);
+        tables.executeSql(sql).await();
+    }
+
+    @Override
+    public void apply(String sql, Wire.Table t) throws Exception {
+        String head = sql.strip().replaceAll("\\s+", " ").toUpperCase(Locale.ROOT);
+        if (head.startsWith("CREATE NAMESPACE")) {
+            run(sql.replaceFirst("(?i)CREATE NAMESPACE", "CREATE DATABASE"));
+        } else if (head.startsWith("USE ")) {
+            tables.useDatabase(sql.strip().split("\\s+")[1]);
+        } else if (head.startsWith("CREATE TABLE")) {
+            create(sql.strip());
+        } else if (head.startsWith("INSERT INTO") || head.startsWith("INSERT OVERWRITE")) {
+            insert(sql.strip());
+        } else if (head.startsWith("ALTER TABLE") && head.contains(" SET TBLPROPERTIES")) {
+            run(sql.replaceFirst("(?i)SET TBLPROPERTIES", "SET"));
+        } else {
+            throw new Wire.Skipped("Flink has no equivalent of " + head.split(" ")[0] + " on an Iceberg table");
+        }
+    }
+
+    private void create(String sql) throws Exception {
+        Matcher m = CREATE.matcher(sql);
+        if (!m.matches()) {
+            throw new Wire.Skipped("this form of CREATE TABLE");
+        }
+        String columns = m.group(2).replaceAll("(?i)\\bTIMESTAMP_NTZ\\b", "TIMESTAMP(6) ").replaceAll("(?i)\\bTIMESTAMP\\b(?!\\()", "TIMESTAMP_LTZ(6)")
+            .replaceAll("(?i)\\bBINARY\\b", "BYTES").replaceAll("(?i)STRUCT<", "ROW<").replaceAll("(\\w+):", "$1");
+        String parts = m.group(3);
+        if (parts != null && parts.contains("(")) {
+            throw new Wire.Skipped("Flink partitions by columns only, not by transforms");
+        }
+        run("CREATE TABLE " + m.group(1) + " (" + columns + ")" + (parts == null ? "" : " PARTITIONED BY (" + parts + ")") + (m.group(4) == null ? "" : " WITH " + m.group(4)));
+    }
+
+    private void insert(String sql) throws Exception {
+        Matcher m = RANGE.matcher(sql);
+        StringBuilder out = new StringBuilder();
+        while (m.find()) {
+            String[] args = m.group(1).split(",");
+            long low = args.length == 1 ? 0 : Long.parseLong(args[0].trim());
+            long high = Long.parseLong(args[args.length == 1 ? 0 : 1].trim());
+            if (high <= low) {
+                throw new Wire.Skipped("an empty range");
+            }
+            String view = "floe_numbers_" + views++;
+            tables.createTemporaryView("`default_catalog`.`default_database`." + view, tables.fromDataStream(env.fromSequence(low, high - 1)).as("id"));
+            m.appendReplacement(out, "`default_catalog`.`default_database`." + view);
+        }
+        m.appendTail(out);
+        String text = out.toString().replaceAll("\\bTIMESTAMP_NTZ'", "TIMESTAMP '").replaceAll("\\bnamed_struct\\(", "row(").replaceAll("(\\d)D\\b", "$1E0")
+            .replaceAll("(?<![A-Za-z])array\\(", "ARRAY[");
+        if (text.contains("ARRAY[") || text.contains("row(") || text.contains("map(") || text.contains("make_interval")) {
+            throw new Wire.Skipped("the driver does not put these functions into Flink's text");
+        }
+        run(text);
+    }
+}

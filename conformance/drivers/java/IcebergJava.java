@@ -1,0 +1,217 @@
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.iceberg.IcebergBuild;
+import org.apache.iceberg.Table;
+import org.apache.iceberg.TableScan;
+import org.apache.iceberg.UpdateProperties;
+import org.apache.iceberg.UpdateSchema;
+import org.apache.iceberg.catalog.Namespace;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.data.IcebergGenerics;
+import org.apache.iceberg.exceptions.AlreadyExistsException;
+import org.apache.iceberg.exceptions.CommitFailedException;
+import org.apache.iceberg.exceptions.NoSuchTableException;
+import org.apache.iceberg.exceptions.ValidationException;
+import org.apache.iceberg.expressions.Expressions;
+import org.apache.iceberg.hadoop.HadoopCatalog;
+
+/** Iceberg's Java library by itself: its catalog, its generic readers and writers, its commits. It has no SQL: a small part of
+ * Spark's text is put into calls of the library, the rest is skipped. */
+public final class IcebergJava implements Wire.Engine {
+    private static final List<String> CAPABILITIES = List.of("v2", "v3", "read-dv", "write-dv", "position-deletes", "equality-deletes", "row-level", "upgrade",
+        "lineage", "time-travel", "schema-evolution", "partition-evolution", "branches", "avro", "orc");
+
+    private HadoopCatalog catalog;
+    private String namespace = "";
+
+    public static void main(String[] args) throws Exception {
+        Wire.serve(new IcebergJava());
+    }
+
+    @Override
+    public Map<String, Object> start(Map<String, Object> hello) {
+        catalog = new HadoopCatalog(new Configuration(), (String) hello.get("warehouse"));
+        Map<String, Object> out = new LinkedHashMap<>();
+        out.put("engine", "Apache Iceberg, Java");
+        out.put("version", IcebergBuild.version());
+        out.put("iceberg", IcebergBuild.version());
+        out.put("roles", List.of("write", "read"));
+        out.put("catalogs", List.of("hadoop"));
+        out.put("sql", false);
+        out.put("capabilities", CAPABILITIES);
+        return out;
+    }
+
+    @Override
+    public boolean refuses(Throwable e) {
+        return e instanceof IllegalArgumentException || e instanceof UnsupportedOperationException || e instanceof ValidationException
+            || e instanceof AlreadyExistsException || e instanceof NoSuchTableException || e instanceof CommitFailedException;
+    }
+
+    @Override
+    public Wire.Rows scan(Wire.Table t) {
+        Table table = catalog.loadTable(TableIdentifier.of(t.namespace(), t.name()));
+        TableScan scan = table.newScan();
+        IcebergGenerics.ScanBuilder rows = IcebergGenerics.read(table);
+        if (t.snapshot() != null) {
+            scan = scan.useSnapshot(t.snapshot());
+            rows = rows.useSnapshot(t.snapshot());
+        }
+        return new Wire.Rows(scan.schema().columns(), rows.build());
+    }
+
+    private Table load(String name) {
+        String[] parts = (name.contains(".") ? name : namespace + "." + name).split("\\.");
+        return catalog.loadTable(TableIdentifier.of(parts[parts.length - 2], parts[parts.length - 1]));
+    }
+
+    private TableIdentifier ident(String name) {
+        String[] parts = (name.contains(".") ? name : namespace + "." + name).split("\\.");
+        return TableIdentifier.of(parts[parts.length - 2], parts[parts.length - 1]);
+    }
+
+    @Override
+    public void apply(String text, Wire.Table t) throws Exception {
+        SmallSql sql = new SmallSql(text);
+        if (sql.take("CREATE", "NAMESPACE")) {
+            sql.take("IF", "NOT", "EXISTS");
+            Namespace ns = Namespace.of(sql.word());
+            if (!catalog.namespaceExists(ns)) {
+                catalog.createNamespace(ns);
+            }
+        } else if (sql.take("USE")) {
+            namespace = sql.word();
+        } else if (sql.take("CREATE", "TABLE")) {
+            String name = sql.path();
+            Ddl.create(catalog, ident(name), sql);
+        } else if (sql.take("INSERT", "INTO")) {
+            TableWriter.insert(load(sql.path()), sql, false);
+        } else if (sql.take("INSERT", "OVERWRITE")) {
+            TableWriter.insert(load(sql.path()), sql, true);
+        } else if (sql.take("DELETE", "FROM")) {
+            Table table = load(sql.path());
+            SmallSql.Expr where = sql.take("WHERE") ? sql.expr() : r -> true;
+            sql.end();
+            TableWriter.change(table, where, null);
+        } else if (sql.take("TRUNCATE", "TABLE")) {
+            load(sql.path()).newDelete().deleteFromRowFilter(Expressions.alwaysTrue()).commit();
+        } else if (sql.take("UPDATE")) {
+            Table table = load(sql.path());
+            sql.need("SET");
+            Map<String, SmallSql.Expr> set = new LinkedHashMap<>();
+            do {
+                String column = sql.path();
+                sql.need("=");
+                set.put(column, sql.expr());
+            } while (sql.take(","));
+            SmallSql.Expr where = sql.take("WHERE") ? sql.expr() : r -> true;
+            sql.end();
+            TableWriter.change(table, where, set);
+        } else if (sql.take("ALTER", "TABLE")) {
+            alter(sql);
+        } else if (sql.take("CALL")) {
+            call(sql);
+        } else {
+            throw sql.beyond();
+        }
+    }
+
+    private void alter(SmallSql sql) {
+        Table table = load(sql.path());
+        if (sql.take("SET", "TBLPROPERTIES")) {
+            UpdateProperties update = table.updateProperties();
+            sql.pairs().forEach(update::set);
+            update.commit();
+        } else if (sql.take("UNSET", "TBLPROPERTIES", "(")) {
+            UpdateProperties update = table.updateProperties();
+            do {
+                update.remove(sql.value().toString());
+            } while (sql.take(","));
+            sql.need(")");
+            update.commit();
+        } else if (sql.take("ADD", "PARTITION", "FIELD")) {
+            table.updateSpec().addField(Ddl.term(sql)).commit();
+        } else if (sql.take("DROP", "PARTITION", "FIELD")) {
+            table.updateSpec().removeField(Ddl.term(sql)).commit();
+        } else if (sql.take("ADD", "COLUMN")) {
+            String column = sql.word();
+            UpdateSchema update = table.updateSchema().addColumn(column, Ddl.type(sql.type(), new int[] {0}));
+            if (sql.take("AFTER")) {
+                update.moveAfter(column, sql.word());
+            } else if (sql.take("FIRST")) {
+                update.moveFirst(column);
+            }
+            update.commit();
+        } else if (sql.take("DROP", "COLUMN")) {
+            table.updateSchema().deleteColumn(sql.path()).commit();
+        } else if (sql.take("RENAME", "COLUMN")) {
+            String column = sql.path();
+            sql.need("TO");
+            table.updateSchema().renameColumn(column, sql.word()).commit();
+        } else if (sql.take("ALTER", "COLUMN")) {
+            String column = sql.path();
+            sql.need("TYPE");
+            table.updateSchema().updateColumn(column, Ddl.type(sql.type(), new int[] {0}).asPrimitiveType()).commit();
+        } else if (sql.take("CREATE", "TAG")) {
+            table.manageSnapshots().createTag(sql.word(), table.currentSnapshot().snapshotId()).commit();
+        } else if (sql.take("CREATE", "BRANCH")) {
+            table.manageSnapshots().createBranch(sql.word(), table.currentSnapshot().snapshotId()).commit();
+        } else {
+            throw sql.beyond();
+        }
+        sql.end();
+    }
+
+    private void call(SmallSql sql) throws Exception {
+        String[] path = sql.path().split("\\.");
+        String name = path[path.length - 1];
+        sql.need("(");
+        Map<String, Object> args = new LinkedHashMap<>();
+        do {
+            if (args.isEmpty() && !sql.take("table", "=>")) {
+                args.put("table", sql.value());
+                continue;
+            }
+            if (args.isEmpty()) {
+                args.put("table", sql.value());
+                continue;
+            }
+            String key = sql.word();
+            sql.need("=>");
+            if (sql.take("map", "(")) {
+                do {
+                    sql.value();
+                } while (sql.take(","));
+                sql.need(")");
+                args.put(key, Map.of());
+            } else {
+                args.put(key, sql.value());
+            }
+        } while (sql.take(","));
+        sql.need(")");
+        sql.end();
+        Table table = load((String) args.get("table"));
+        switch (name) {
+            case "rewrite_manifests":
+                table.rewriteManifests().rewriteIf(m -> true).clusterBy(f -> 0).commit();
+                break;
+            case "expire_snapshots":
+                table.expireSnapshots().expireOlderThan(((java.time.OffsetDateTime) args.get("older_than")).toInstant().toEpochMilli())
+                    .retainLast(((Number) args.getOrDefault("retain_last", 1L)).intValue()).cleanExpiredFiles(true).commit();
+                break;
+            case "set_current_snapshot":
+                table.manageSnapshots().setCurrentSnapshot(table.refs().get((String) args.get("ref")).snapshotId()).commit();
+                break;
+            case "rollback_to_snapshot":
+                table.manageSnapshots().rollbackTo(((Number) args.get("snapshot_id")).longValue()).commit();
+                break;
+            case "rewrite_data_files":
+                TableWriter.compact(table);
+                break;
+            default:
+                throw new Wire.Skipped("the library has no procedure " + name);
+        }
+    }
+}

@@ -67,6 +67,12 @@ public final class IcebergJava implements Wire.Engine {
         return catalog.loadTable(TableIdentifier.of(parts[parts.length - 2], parts[parts.length - 1]));
     }
 
+    /** `t.branch_b` is branch b of t. */
+    private static String[] branch(String name) {
+        int at = name.indexOf(".branch_");
+        return at < 0 ? new String[] {name, "main"} : new String[] {name.substring(0, at), name.substring(at + 8)};
+    }
+
     private TableIdentifier ident(String name) {
         String[] parts = (name.contains(".") ? name : namespace + "." + name).split("\\.");
         return TableIdentifier.of(parts[parts.length - 2], parts[parts.length - 1]);
@@ -91,14 +97,14 @@ public final class IcebergJava implements Wire.Engine {
         } else if (sql.take("INSERT", "OVERWRITE")) {
             TableWriter.insert(load(sql.path()), sql, true);
         } else if (sql.take("DELETE", "FROM")) {
-            Table table = load(sql.path());
+            String[] name = branch(sql.path());
             SmallSql.Expr where = sql.take("WHERE") ? sql.expr() : r -> true;
             sql.end();
-            TableWriter.change(table, where, null);
+            TableWriter.change(load(name[0]), name[1], where, null);
         } else if (sql.take("TRUNCATE", "TABLE")) {
             load(sql.path()).newDelete().deleteFromRowFilter(Expressions.alwaysTrue()).commit();
         } else if (sql.take("UPDATE")) {
-            Table table = load(sql.path());
+            String[] name = branch(sql.path());
             sql.need("SET");
             Map<String, SmallSql.Expr> set = new LinkedHashMap<>();
             do {
@@ -108,7 +114,7 @@ public final class IcebergJava implements Wire.Engine {
             } while (sql.take(","));
             SmallSql.Expr where = sql.take("WHERE") ? sql.expr() : r -> true;
             sql.end();
-            TableWriter.change(table, where, set);
+            TableWriter.change(load(name[0]), name[1], where, set);
         } else if (sql.take("ALTER", "TABLE")) {
             alter(sql);
         } else if (sql.take("CALL")) {

@@ -123,24 +123,27 @@ final class TableWriter {
     }
 
     /** Live rows with file, position and, from V3 on, lineage. */
-    private static CloseableIterable<Record> live(Table t) {
+    private static CloseableIterable<Record> live(Table t, long snapshot) {
         List<Types.NestedField> fields = new ArrayList<>(lineage(t).columns());
         fields.add(MetadataColumns.FILE_PATH);
         fields.add(MetadataColumns.ROW_POSITION);
-        return IcebergGenerics.read(t).project(new Schema(fields)).build();
+        return IcebergGenerics.read(t).useSnapshot(snapshot).project(new Schema(fields)).build();
     }
 
     private static Schema lineage(Table t) {
         return version(t) >= 3 ? MetadataColumns.schemaWithRowLineage(t.schema()) : t.schema();
     }
 
-    /** Deletes the rows for which `where` is true; with `set` they come back changed, with their row ids. */
-    static void change(Table t, SmallSql.Expr where, Map<String, SmallSql.Expr> set) throws Exception {
+    /** Deletes the rows of a branch for which `where` is true; with `set` they come back changed, with their row ids. */
+    static void change(Table t, String branch, SmallSql.Expr where, Map<String, SmallSql.Expr> set) throws Exception {
         Map<String, TreeMap<Long, Boolean>> gone = new TreeMap<>();
         List<Record> back = new ArrayList<>();
         Schema kept = lineage(t);
-        if (t.currentSnapshot() != null) {
-            try (CloseableIterable<Record> rows = live(t)) {
+        if (!branch.equals("main") && !t.refs().containsKey(branch)) {
+            throw new Wire.Refused("there is no branch " + branch);
+        }
+        if (t.refs().containsKey(branch)) {
+            try (CloseableIterable<Record> rows = live(t, t.refs().get(branch).snapshotId())) {
                 for (Record row : rows) {
                     if (!Boolean.TRUE.equals(where.at(columns(row)))) {
                         continue;
@@ -155,13 +158,13 @@ final class TableWriter {
         if (gone.isEmpty()) {
             return;
         }
-        long base = t.currentSnapshot().snapshotId();
-        RowDelta commit = t.newRowDelta().validateFromSnapshot(base).validateDataFilesExist(gone.keySet()).validateDeletedFiles();
+        long base = t.refs().get(branch).snapshotId();
+        RowDelta commit = t.newRowDelta().toBranch(branch).validateFromSnapshot(base).validateDataFilesExist(gone.keySet()).validateDeletedFiles();
         for (DataFile f : write(t, kept, back)) {
             commit.addRows(f);
         }
         Map<String, FileScanTask> tasks = new HashMap<>();
-        try (CloseableIterable<FileScanTask> planned = t.newScan().planFiles()) {
+        try (CloseableIterable<FileScanTask> planned = t.newScan().useRef(branch).planFiles()) {
             planned.forEach(task -> tasks.putIfAbsent(task.file().location(), task));
         }
         if (version(t) >= 3) {

@@ -39,7 +39,7 @@ class Trino:
             port = s.getsockname()[1]
         self.url, etc = f"http://127.0.0.1:{port}", os.path.join(scratch, "etc")
         os.makedirs(os.path.join(etc, "catalog"), exist_ok=True)
-        for path, text in (("config.properties", CONFIG.format(port=port)), ("log.properties", "io.trino=WARN\n"),
+        for path, text in (("config.properties", CONFIG.format(port=port)), ("log.properties", "io.trino=WARN\norg.apache.iceberg=WARN\n"),
                            (f"catalog/{self.catalog}.properties", CATALOG.format(rest=hello["rest"]))):
             with open(os.path.join(etc, path), "w") as f:
                 f.write(text)

@@ -156,3 +156,15 @@ async fn an_engine_that_dies_or_hangs_errs_in_its_own_cells_and_the_rest_goes_on
         assert_eq!(next.outcome, Outcome::Fail, "a fresh engine answers, with its own rows: {}", next.reason);
     }
 }
+
+#[test]
+fn sparks_text_becomes_trinos() {
+    let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let out = std::process::Command::new("python3")
+        .arg(here.join("tests/fixtures/trino_text_cases.py"))
+        .env("PYTHONPATH", here.join("drivers"))
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .output()
+        .expect("python3 runs");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+}

@@ -99,7 +99,6 @@ pub fn install_with(tools: &Tools, engine: &Engine, home: &Home, say: &dyn Fn(&s
     for artifact in &engine.maven {
         jar(&lock, tools, engine, artifact, &work, say)?;
     }
-    contents(&work)?;
     for set in &engine.jars {
         set.fetch(&lock, tools, &work, say)?;
     }
@@ -109,6 +108,7 @@ pub fn install_with(tools: &Tools, engine: &Engine, home: &Home, say: &dyn Fn(&s
         fs::write(&path, text).map_err(io("cannot write a file"))?;
     }
     let _ = fs::remove_dir_all(work.join("projects"));
+    contents(&work)?;
     let sha256 = checksums(&work).map_err(io("cannot read back"))?;
     let record = Installed { dir: dir.clone(), recipe, packages, sha256, sizes: maven::sizes(&engine.jars, &work) };
     let text = serde_json::to_string_pretty(&record).map_err(|e| e.to_string())?;

@@ -51,7 +51,7 @@ impl JavaProgram {
         dir.join(format!("classes-{}", &format!("{:x}", hash.finalize())[..10]))
     }
 
-    /// Compiles it unless that was done. Call it under the engine's installation lock.
+    /// Compiles it unless that was done, under the engine's installation lock.
     pub fn compile(&self, lock: &File, release: Option<u32>, dir: &Path, say: &dyn Fn(&str)) -> Result<(), String> {
         let classes = self.classes(dir);
         if classes.is_dir() {

@@ -28,7 +28,7 @@ fn a_set_that_is_there_is_not_fetched_again() {
     let tmp = tempfile::tempdir().expect("temporary folder");
     fs::create_dir_all(tmp.path().join("lib")).expect("folder");
     fs::write(tmp.path().join("lib/a-1.jar"), b"jar").expect("file");
-    let lock = File::create(tmp.path().join("lock")).expect("lock file");
+    let lock = File::create(tmp.path().join("lock")).expect("file");
     set().fetch(&lock, &Tools::default(), tmp.path(), &|stage| panic!("nothing to do: {stage}")).expect("is there");
     assert_eq!(sizes(&[set()], tmp.path()), BTreeMap::from([("lib/a-1.jar".to_string(), 3)]));
 }

@@ -43,10 +43,14 @@ impl Section {
         &self.place
     }
 
-    /// Whether a key was given (and not yet taken); it is known from here on.
-    pub fn has(&mut self, key: &str) -> bool {
-        self.known.push(key.to_string());
+    /// Whether a key was given (and not yet taken).
+    pub fn has(&self, key: &str) -> bool {
         self.values.contains_key(key)
+    }
+
+    /// Makes a key known that may be left untaken.
+    pub fn know(&mut self, key: &str) {
+        self.known.push(key.to_string());
     }
 
     /// Keys that were given but have no effect in floe.

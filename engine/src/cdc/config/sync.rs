@@ -63,6 +63,7 @@ impl SyncConfig {
         let stop_after_snapshots = s.integer("stop_after_snapshots", 1)?;
         let stop_at_snapshot = s.string("stop_at_snapshot")?;
         let stop_when_idle = s.boolean("stop_when_idle")?.unwrap_or(false);
+        s.know("ledger");
         let ledger = s.has("ledger").then(|| table_name(&mut s, "ledger")).transpose()?;
         let memory_mb = s.integer("memory_mb", 16)?.unwrap_or(256);
         s.finish()?;

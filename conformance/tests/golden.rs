@@ -18,17 +18,9 @@ mod golden_steps;
 const NOT_REPLAYED: &[(&str, &str, &str)] = &[
     ("", "compute_table_stats", "Theta sketches are outside the V3 delete path"),
     ("", "compute_partition_stats", "partition statistics files are optional and nobody here reads them"),
-    ("format_avro", "", "Avro data files are read by no crate that fits; refused clearly (tested apart)"),
-    ("format_orc", "", "ORC data files are read by no crate that fits; refused clearly (tested apart)"),
     ("rest_catalog", "", "a log of REST requests, not of statements"),
     ("types_rejected", "'format-version'='4'", "format version 4 is not finished; Iceberg 1.10.1 alone takes it"),
     ("types_rejected.s35-i1101", "truncate(2, v), id", "Spark refuses it only because the table was V4 by then"),
-    (
-        "types_all.s41",
-        "",
-        "its rows are made by Spark 4.1's parse_json; the 3.5 cases replay the same statements without it",
-    ),
-    ("variant_v3.s41", "", "its rows are made by Spark 4.1's variant functions, which floe's SQL does not have"),
 ];
 
 /// Statements that floe accepts although Spark refuses them, with the reason.
@@ -51,6 +43,10 @@ const ACCEPTED: &[(&str, &str, &str)] = &[
     ("types_rejected", "FIXED(4)", "an Iceberg type that Spark's DDL lacks"),
     ("types_rejected", "DEFAULT 7", "column defaults are part of V3"),
 ];
+
+/// Cases whose values Spark prints otherwise than floe, which prints as 3.5 does: counts are compared, checksums of text not.
+const OTHER_TEXT: &[(&str, &str)] =
+    &[("types_all.s41", "Spark 4.1 prints a zero of DECIMAL(38, 10) as 0.0000000000, 3.5 as 0E-10")];
 
 /// Steps from which on rows lie in another order than in Spark's files, so their ids differ while all counts agree: (case
 /// prefix, first step, reason).
@@ -237,8 +233,13 @@ impl Replay {
         match self.session.execute_one(&query).await {
             Err(e) => self.problem(n, sql, format!("`{query}` failed: {e}")),
             Ok(r) => {
-                let got = cells(&r.batches).concat();
-                let want = vec![count.to_string(), rows["checksum"].as_i64().map_or("\u{0}".into(), |c| c.to_string())];
+                let mut got = cells(&r.batches).concat();
+                let mut want =
+                    vec![count.to_string(), rows["checksum"].as_i64().map_or("\u{0}".into(), |c| c.to_string())];
+                if OTHER_TEXT.iter().any(|(c, _)| self.case.starts_with(c)) {
+                    got.truncate(1);
+                    want.truncate(1);
+                }
                 if got != want {
                     self.problem(n, sql, format!("rows: got {got:?}, want {want:?}"));
                 }

@@ -16,6 +16,7 @@ mod source;
 pub mod sql;
 pub mod sync;
 mod template;
+mod upsert;
 
 pub use changelog::{ChangelogBuilder, ChangelogScan, DEFAULT_MEMORY, MetaColumns};
 pub use connect::{connect, table_ident};
@@ -23,3 +24,4 @@ pub use diff::{DiffPlanner, FileDiff, Side};
 pub use range::{Base, End, Lag, Start, Step, resolve as resolve_snapshot};
 pub use resolve::ChangeType;
 pub use source::CdcSource;
+pub use upsert::{Upsert, Upserted, upsert};

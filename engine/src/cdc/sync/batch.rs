@@ -13,7 +13,7 @@ use crate::cdc::changelog::{ChangelogScan, MetaColumns};
 use crate::cdc::columns;
 use crate::cdc::config::{Columns, SchemaEvolution};
 use crate::cdc::range::{End, Start, Step};
-use crate::types::{ExtTypes, arrow_schema};
+use crate::types::{ExtTypes, arrow_schema, field_path};
 use crate::{Result, Table};
 
 impl Inner {
@@ -121,7 +121,7 @@ impl Inner {
     ) -> Result<Plan> {
         let keys = target::key_columns(table, &self.target)?;
         let written = Schema::builder().with_fields(fields).build()?;
-        if let Some(k) = keys.iter().find(|k| !written.as_struct().fields().iter().any(|f| f.name == **k)) {
+        if let Some(k) = keys.iter().find(|k| field_path(&written, k).is_none()) {
             return Err(columns::unknown(k, &written).at("equality_columns"));
         }
         Ok(Plan {
@@ -162,7 +162,7 @@ impl Inner {
             .memory(self.sync.memory_mb << 20);
         // inside `only` the key is no top-level column of the source: rows are matched by value alone
         let only = matches!(self.target.columns, Columns::Only(_));
-        if !keys.is_empty() && !only && keys.iter().all(|k| read.field_by_name(k).is_some()) {
+        if !keys.is_empty() && !only && keys.iter().all(|k| read.as_struct().fields().iter().any(|f| f.name == *k)) {
             scan = scan.identifier_columns(keys.to_vec());
         }
         scan.build().await

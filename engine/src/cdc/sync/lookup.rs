@@ -9,7 +9,7 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type, SchemaRef, TimeUnit};
 use futures::{StreamExt, TryStreamExt};
-use iceberg::spec::{PrimitiveType, Schema, Type};
+use iceberg::spec::{NestedFieldRef, PrimitiveType, Schema, Type};
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 use parquet::file::page_index::column_index::ColumnIndexMetaData;
 use parquet::file::statistics::Statistics;
@@ -22,7 +22,7 @@ use crate::dv::DeletionVector;
 use crate::expr::{FilePruner, Pred};
 use crate::manifest::{DataFile, Metrics};
 use crate::scan::{Planned, plan};
-use crate::types::{arrow_schema, decode_bound};
+use crate::types::{arrow_field, arrow_schema, column_at, decode_bound, field_path, prune_fields};
 use crate::{Error, Result, Table};
 
 /// Files scanned at a time.
@@ -32,12 +32,49 @@ const FILE_CONCURRENCY: usize = 2;
 pub struct Keys {
     schema: Arc<Schema>,
     arrow: SchemaRef,
+    leaves: Vec<Leaf>,
     encoder: Encoder,
     /// Encoded key → rows to remove; `u32::MAX` = all there are.
     counts: HashMap<Box<[u8]>, u32>,
     /// What each key column holds, for pruning.
     columns: Vec<KeyColumn>,
     upsert: bool,
+}
+
+/// A key column, at the top or inside structs.
+struct Leaf {
+    id: i32,
+    path: Vec<String>,
+    ty: DataType,
+}
+
+/// A key column of a table.
+pub struct KeyField {
+    /// Its field.
+    pub field: NestedFieldRef,
+    /// Names that lead to it.
+    pub path: Vec<String>,
+}
+
+/// The columns of a table that names say, dots leading into structs.
+///
+/// # Errors
+/// [`crate::ErrorKind::InvalidInput`] for a column that is not there, or lies in a list or map.
+pub fn key_fields(target: &Table, names: &[String]) -> Result<Vec<KeyField>> {
+    let schema = target.metadata().current_schema();
+    names
+        .iter()
+        .map(|name| {
+            let found = field_path(schema, name).and_then(|path| {
+                let field = match &path[..] {
+                    [one] => schema.as_struct().fields().iter().find(|f| f.name == *one),
+                    many => schema.field_by_name(&many.join(".")),
+                };
+                Some(KeyField { field: field?.clone(), path })
+            });
+            found.ok_or_else(|| crate::cdc::columns::unknown(name, schema).at(target.ident()))
+        })
+        .collect()
 }
 
 /// The keys' values in one column.
@@ -145,29 +182,23 @@ impl Keys {
     /// removed.
     pub fn new(target: &Table, columns: &[String], upsert: bool) -> Result<Self> {
         let metadata = target.metadata();
-        let fields = columns
-            .iter()
-            .map(|c| {
-                metadata
-                    .current_schema()
-                    .as_struct()
-                    .fields()
-                    .iter()
-                    .find(|f| f.name == *c)
-                    .cloned()
-                    .ok_or_else(|| crate::cdc::columns::unknown(c, metadata.current_schema()).at(target.ident()))
-            })
-            .collect::<Result<Vec<_>>>()?;
+        let keys = key_fields(target, columns)?;
+        let ids: Vec<i32> = keys.iter().map(|k| k.field.id).collect();
+        let fields = prune_fields(metadata.current_schema().as_struct().fields(), &ids);
         let schema = Arc::new(Schema::builder().with_fields(fields).build()?);
         let arrow = arrow_schema(&schema, &metadata.ext);
-        let encoder = Encoder::new(arrow.fields().iter().map(|f| f.data_type()))?;
-        let columns = schema
-            .as_struct()
-            .fields()
+        let leaves: Vec<Leaf> = keys
+            .into_iter()
+            .map(|k| {
+                let ty = arrow_field(&k.field, &metadata.ext).data_type().clone();
+                Leaf { id: k.field.id, path: k.path, ty }
+            })
+            .collect();
+        let encoder = Encoder::new(leaves.iter().map(|l| &l.ty))?;
+        let columns = leaves
             .iter()
-            .zip(arrow.fields())
-            .map(|(f, a)| {
-                let values = match a.data_type() {
+            .map(|l| {
+                let values = match l.ty {
                     DataType::Int32
                     | DataType::Int64
                     | DataType::Date32
@@ -175,10 +206,10 @@ impl Keys {
                     DataType::Utf8 => Values::Bytes(Vec::new()),
                     _ => Values::Other,
                 };
-                KeyColumn { id: f.id, values, nulls: false }
+                KeyColumn { id: l.id, values, nulls: false }
             })
             .collect();
-        Ok(Self { schema, arrow, encoder, counts: HashMap::new(), columns, upsert })
+        Ok(Self { schema, arrow, leaves, encoder, counts: HashMap::new(), columns, upsert })
     }
 
     /// Whether there is none.
@@ -187,14 +218,13 @@ impl Keys {
     }
 
     fn of_rows(&self, rows: &RecordBatch) -> Result<Vec<ArrayRef>> {
-        self.arrow
-            .fields()
+        self.leaves
             .iter()
-            .map(|f| {
-                let c = rows.column_by_name(f.name()).ok_or_else(|| {
-                    Error::invalid(format!("equality column {} is not among the rows' columns", f.name()))
+            .map(|l| {
+                let c = column_at(rows, &l.path).ok_or_else(|| {
+                    Error::invalid(format!("equality column {} is not among the rows' columns", l.path.join(".")))
                 })?;
-                Ok(cast(c, f.data_type())?)
+                Ok(cast(&c, &l.ty)?)
             })
             .collect()
     }
@@ -410,7 +440,7 @@ async fn search(
     let mut hit = DeletionVector::new();
     let words = shared.filter.len();
     while let Some(c) = stream.try_next().await? {
-        let rows = shared.keys.encoder.encode(c.rows.columns())?;
+        let rows = shared.keys.encode(&c.rows)?;
         for (i, row) in rows.iter().enumerate() {
             let h = quick_hash(row.as_ref()) as usize;
             if shared.filter[(h >> 6) & (words - 1)] & (1 << (h & 63)) == 0 {

@@ -8,6 +8,7 @@ mod apply;
 mod batch;
 mod difference;
 mod drift;
+mod equality;
 mod evolve;
 mod lookup;
 mod many;
@@ -24,6 +25,7 @@ use iceberg::TableIdent;
 
 pub use apply::Applied;
 pub(super) use apply::{Outcome, Plan, apply};
+pub(super) use lookup::Keys;
 pub(super) use target::{key_columns, load_or_create};
 
 use super::config::{CdcReadConfig, PipelineConfig, RangeStart, Strategy, SyncConfig, WriteConfig};

@@ -115,9 +115,8 @@ async fn postgresql_passes_the_suite_and_loses_no_commit() {
     let Some(server) = Server::start() else {
         return;
     };
-    let can = Abilities { rename: true, namespace_properties: true, custom_location: true };
     let catalog = server.open().await;
-    run(catalog.clone(), can, &format!("{}/outside", server.dir.path().display())).await;
+    run(catalog.clone(), Abilities::ALL, &format!("{}/outside", server.dir.path().display())).await;
 
     let id = ident(&["n"], "t");
     catalog.create_namespace(id.namespace(), HashMap::new()).await.unwrap();

@@ -157,10 +157,6 @@ impl HadoopCatalog {
     }
 
     async fn require_namespace(&self, ns: &NamespaceIdent) -> Result<()> {
-        // an object store has no folders: a namespace without tables leaves no trace there
-        if self.io.local_path(&self.namespace_folder(ns)?)?.is_none() {
-            return Ok(());
-        }
         if self.namespace_exists(ns).await? { Ok(()) } else { Err(no_such_namespace(ns)) }
     }
 
@@ -209,7 +205,7 @@ impl Catalog for HadoopCatalog {
         if self.io.folder_exists(&folder).await? {
             return Err(Error::new(ErrorKind::AlreadyExists, format!("namespace {} exists", ns.join("."))));
         }
-        self.io.create_folder(&folder).await
+        self.io.create_lasting_folder(&folder).await
     }
 
     async fn namespace_exists(&self, ns: &NamespaceIdent) -> Result<bool> {

@@ -4,10 +4,14 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use futures::{StreamExt, TryStreamExt};
 use object_store::ObjectStoreExt;
 
 use super::{FileIo, at, split_location};
 use crate::{Error, ErrorKind, Result};
+
+/// Name of the empty file that stands for an empty folder on a store without folders.
+pub const FOLDER_MARK: &str = ".floe-folder";
 
 /// What lies directly in a folder; names only.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -21,6 +25,7 @@ pub struct Folder {
 impl FileIo {
     /// Path on this machine of a location that no registered store serves; `None` for every other store.
     pub fn local_path(&self, location: &str) -> Result<Option<PathBuf>> {
+        self.check_fence(location)?;
         let (base, path) = split_location(location)?;
         if base != "file://" || self.is_registered(&base) {
             return Ok(None);
@@ -51,7 +56,7 @@ impl FileIo {
     /// a version, so one left behind by a killed writer is harmless.
     pub async fn commit_new(&self, location: &str, bytes: bytes::Bytes) -> Result<()> {
         let Some(path) = self.local_path(location)? else {
-            return self.write_new(location, bytes).await;
+            return self.put_commit(location, bytes).await;
         };
         blocking(location, move || {
             let folder = path.parent().unwrap_or(Path::new("/"));
@@ -65,6 +70,29 @@ impl FileIo {
         .await
     }
 
+    /// The conditional put of a commit. A request that is sent again after its answer went missing meets its own file, and a
+    /// request without any answer may have worked: the file itself tells, since no two commits have the same bytes (CONC-43).
+    async fn put_commit(&self, location: &str, bytes: bytes::Bytes) -> Result<()> {
+        let Err(e) = self.write_new(location, bytes.clone()).await else {
+            return Ok(());
+        };
+        if !matches!(e.kind(), ErrorKind::AlreadyExists | ErrorKind::Io) {
+            return Err(e);
+        }
+        match self.read(location).await {
+            Ok(found) if found == bytes => Ok(()),
+            Ok(_) => Err(Error::new(ErrorKind::AlreadyExists, "another writer made this version").at(location)),
+            // It may still arrive.
+            Err(_) if e.kind() == ErrorKind::Io => {
+                Err(Error::new(ErrorKind::CommitUnknown, format!("the store did not confirm the put: {}", e.message()))
+                    .at(location)
+                    .clause("CONC-41")
+                    .with_source(e))
+            }
+            Err(_) => Err(e),
+        }
+    }
+
     /// Removes a folder and everything below it; one that is not there is no error.
     pub async fn remove_tree(&self, location: &str) -> Result<()> {
         if let Some(path) = self.local_path(location)? {
@@ -74,8 +102,14 @@ impl FileIo {
             })
             .await;
         }
-        for file in self.list(location).await? {
-            self.delete(&file.location).await?;
+        let (store, _, path) = self.resolve(location)?;
+        let files: Vec<_> = store.list(Some(&path)).map_ok(|m| m.location).collect().await;
+        let mut deleted = store.delete_stream(futures::stream::iter(files).boxed());
+        while let Some(done) = deleted.next().await {
+            match done {
+                Ok(_) | Err(object_store::Error::NotFound { .. }) => {}
+                Err(e) => return Err(at(e, location)),
+            }
         }
         Ok(())
     }
@@ -88,10 +122,22 @@ impl FileIo {
         }
     }
 
-    /// Removes an empty folder on a local file system; [`ErrorKind::Conflict`] if something is in it.
+    /// Creates a folder that stays when nothing is in it: a store without folders gets the empty file [`FOLDER_MARK`].
+    pub async fn create_lasting_folder(&self, location: &str) -> Result<()> {
+        if self.local_path(location)?.is_some() {
+            return self.create_folder(location).await;
+        }
+        self.overwrite(&format!("{}/{FOLDER_MARK}", location.trim_end_matches('/')), bytes::Bytes::new()).await
+    }
+
+    /// Removes a folder in which nothing is; [`ErrorKind::Conflict`] if something is.
     pub async fn remove_empty_folder(&self, location: &str) -> Result<()> {
         let Some(path) = self.local_path(location)? else {
-            return Ok(());
+            let folder = self.list_folder(location).await?;
+            if !folder.folders.is_empty() || folder.files.iter().any(|f| f != FOLDER_MARK) {
+                return Err(Error::conflict("the folder is not empty").at(location));
+            }
+            return self.delete(&format!("{}/{FOLDER_MARK}", location.trim_end_matches('/'))).await;
         };
         blocking(location, move || fs::remove_dir(&path)).await.map_err(|e| match e.kind() {
             ErrorKind::Io => Error::conflict("the folder is not empty").at(location).with_source(e),

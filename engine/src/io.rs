@@ -172,7 +172,7 @@ impl FileIo {
         Ok(got)
     }
 
-    /// Creates a file; [`ErrorKind::AlreadyExists`] if there is one. Atomic: readers see all of it or nothing.
+    /// Creates a file; [`ErrorKind::AlreadyExists`] if there is another one. Atomic: readers see all of it or nothing.
     pub async fn write_new(&self, location: &str, bytes: Bytes) -> Result<()> {
         let (store, base, path) = self.resolve(location)?;
         if bytes.len() >= MULTIPART_FROM && base != "file://" && base != "memory://" {
@@ -183,8 +183,16 @@ impl FileIo {
             return put_parts(store.as_ref(), &path, bytes).await.map_err(|e| at(e, location));
         }
         let opts = PutOptions { mode: PutMode::Create, ..Default::default() };
-        store.put_opts(&path, PutPayload::from_bytes(bytes), opts).await.map_err(|e| at(e, location))?;
-        Ok(())
+        match store.put_opts(&path, PutPayload::from_bytes(bytes.clone()), opts).await {
+            Ok(_) => Ok(()),
+            // A put that is sent again after its answer went missing meets its own file.
+            Err(object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. })
+                if base != "file://" && base != "memory://" && self.read(location).await.is_ok_and(|f| f == bytes) =>
+            {
+                Ok(())
+            }
+            Err(e) => Err(at(e, location)),
+        }
     }
 
     /// A reader of a Parquet file of `size` bytes: neighbouring ranges are read together, and on an object store the footer

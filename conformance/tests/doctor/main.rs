@@ -3,11 +3,14 @@
 
 #[path = "../../../engine/tests/catalog_suite/mod.rs"]
 mod catalog_suite;
+#[path = "../../../engine/tests/catalog_suite/postgres.rs"]
+mod postgres;
 
 mod azure;
 mod doctor;
 mod gcs;
 mod hive;
+mod interop;
 mod lake;
 mod s3;
 mod servers;

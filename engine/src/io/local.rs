@@ -70,26 +70,20 @@ impl FileIo {
         .await
     }
 
-    /// The conditional put of a commit. A request that is sent again after its answer went missing meets its own file, and a
-    /// request without any answer may have worked: the file itself tells, since no two commits have the same bytes (CONC-43).
+    /// The conditional put of a commit. A request without any answer may have worked: the file itself tells, since no two
+    /// commits have the same bytes (CONC-43).
     async fn put_commit(&self, location: &str, bytes: bytes::Bytes) -> Result<()> {
-        let Err(e) = self.write_new(location, bytes.clone()).await else {
-            return Ok(());
-        };
-        if !matches!(e.kind(), ErrorKind::AlreadyExists | ErrorKind::Io) {
-            return Err(e);
-        }
-        match self.read(location).await {
-            Ok(found) if found == bytes => Ok(()),
-            Ok(_) => Err(Error::new(ErrorKind::AlreadyExists, "another writer made this version").at(location)),
-            // It may still arrive.
-            Err(_) if e.kind() == ErrorKind::Io => {
-                Err(Error::new(ErrorKind::CommitUnknown, format!("the store did not confirm the put: {}", e.message()))
-                    .at(location)
-                    .clause("CONC-41")
-                    .with_source(e))
-            }
-            Err(_) => Err(e),
+        match self.write_new(location, bytes.clone()).await {
+            Err(e) if e.kind() == ErrorKind::Io => match self.read(location).await {
+                Ok(found) if found == bytes => Ok(()),
+                Ok(_) => Err(Error::new(ErrorKind::AlreadyExists, "another writer made this version").at(location)),
+                // It may still arrive.
+                Err(_) => {
+                    let why = format!("the store did not confirm the put: {}", e.message());
+                    Err(Error::new(ErrorKind::CommitUnknown, why).at(location).clause("CONC-41").with_source(e))
+                }
+            },
+            other => other,
         }
     }
 

@@ -89,7 +89,7 @@ impl HadoopCatalog {
         let Some((mut version, mut location)) = found else {
             return Ok(None);
         };
-        while let Some(next) = self.version_file(&metadata, version + 1).await? {
+        while let Some(next) = self.next_version_file(&metadata, version + 1).await? {
             version += 1;
             location = next;
         }
@@ -116,6 +116,13 @@ impl HadoopCatalog {
             }
         }
         Ok(None)
+    }
+
+    /// [`Self::version_file`] for a version that most likely is not there: all names at once.
+    async fn next_version_file(&self, metadata: &str, version: u64) -> Result<Option<String>> {
+        let names = EXTENSIONS.map(|extension| format!("{metadata}/v{version}{extension}"));
+        let found = futures::future::try_join_all(names.iter().map(|n| self.io.exists(n))).await?;
+        Ok(names.into_iter().zip(found).find_map(|(name, there)| there.then_some(name)))
     }
 
     /// Creates version `version` exclusively, then moves the hint, best effort.

@@ -122,6 +122,21 @@ impl fmt::Display for Said {
 
 impl std::error::Error for Said {}
 
+/// The line that stands in an error that [`explain`] has made.
+pub(crate) fn said(e: &StoreError) -> Option<&str> {
+    let source = match e {
+        StoreError::Generic { source, .. }
+        | StoreError::NotFound { source, .. }
+        | StoreError::NotSupported { source }
+        | StoreError::AlreadyExists { source, .. }
+        | StoreError::Precondition { source, .. }
+        | StoreError::PermissionDenied { source, .. }
+        | StoreError::Unauthenticated { source, .. } => source,
+        _ => return None,
+    };
+    source.downcast_ref::<Said>().map(|s| s.0.as_str())
+}
+
 /// The same kind of error, with a source that is one line without secrets.
 fn explain(e: StoreError, secrets: &[String]) -> StoreError {
     let said = |source: &(dyn std::error::Error + 'static)| {
@@ -130,11 +145,14 @@ fn explain(e: StoreError, secrets: &[String]) -> StoreError {
     };
     match e {
         StoreError::Generic { store, source } => {
-            let source = said(source.as_ref());
-            if source.0.starts_with(NO_CREDENTIALS) {
-                StoreError::Unauthenticated { path: String::new(), source }
-            } else {
-                StoreError::Generic { store, source }
+            let (path, source) = (String::new(), said(source.as_ref()));
+            // A refused listing comes without its kind.
+            match source.0.strip_prefix("server answered ").and_then(|t| t.get(..3)) {
+                Some("401") => StoreError::Unauthenticated { path, source },
+                Some("403") => StoreError::PermissionDenied { path, source },
+                Some("404") => StoreError::NotFound { path, source },
+                _ if source.0.starts_with(NO_CREDENTIALS) => StoreError::Unauthenticated { path, source },
+                _ => StoreError::Generic { store, source },
             }
         }
         StoreError::NotFound { path, source } => StoreError::NotFound { path, source: said(source.as_ref()) },

@@ -15,8 +15,8 @@ use std::time::Duration;
 use object_store::limit::LimitStore;
 use object_store::{BackoffConfig, ClientOptions, ObjectStore, RetryConfig};
 
-pub(crate) use self::errors::redact;
 use self::errors::{Explained, secrets_of};
+pub(crate) use self::errors::{redact, said};
 use crate::{Error, Result};
 
 /// Requests of one store in flight at the same time, when property `io.max-requests` does not say.

@@ -13,7 +13,7 @@ def ids(table, **scan):
 
 
 def rows(*numbers):
-    return pa.table({"id": pa.array(numbers, pa.int32()), "s": [str(n) for n in numbers]})
+    return pa.table({"id": pa.array(numbers, pa.int32()), "s": pa.array([str(n) for n in numbers], pa.string())})
 
 
 if step == "write":

@@ -193,7 +193,9 @@ impl Catalog for HadoopCatalog {
         };
         let mut out = Vec::new();
         for child in self.io.list_folder(&folder).await?.folders {
-            if !self.is_table(&format!("{folder}/{child}")).await? {
+            let inside = format!("{folder}/{child}");
+            // Some stores list a folder for a while after its last file is gone.
+            if !self.is_table(&inside).await? && self.io.folder_exists(&inside).await? {
                 let mut levels = parent.map(|p| p.clone().inner()).unwrap_or_default();
                 levels.push(child);
                 out.push(NamespaceIdent::from_vec(levels)?);

@@ -127,8 +127,7 @@ impl FileIo {
     /// Removes a folder in which nothing is; [`ErrorKind::Conflict`] if something is.
     pub async fn remove_empty_folder(&self, location: &str) -> Result<()> {
         let Some(path) = self.local_path(location)? else {
-            let folder = self.list_folder(location).await?;
-            if !folder.folders.is_empty() || folder.files.iter().any(|f| f != FOLDER_MARK) {
+            if self.holds_more_than_mark(location, true).await? {
                 return Err(Error::conflict("the folder is not empty").at(location));
             }
             return self.delete(&format!("{}/{FOLDER_MARK}", location.trim_end_matches('/'))).await;
@@ -144,8 +143,22 @@ impl FileIo {
         if let Some(path) = self.local_path(location)? {
             return blocking(location, move || Ok(path.is_dir())).await;
         }
-        let folder = self.list_folder(location).await?;
-        Ok(!folder.folders.is_empty() || !folder.files.is_empty())
+        self.holds_more_than_mark(location, false).await
+    }
+
+    /// Whether anything lies below a folder of a store without folders; with `more` something else than its own mark. Some
+    /// stores list folders in which nothing is any more: only files count.
+    async fn holds_more_than_mark(&self, location: &str, more: bool) -> Result<bool> {
+        let (store, _, path) = self.resolve(location)?;
+        let mark = path.clone().join(FOLDER_MARK);
+        let mut files = store.list(Some(&path));
+        while let Some(file) = files.next().await {
+            let file = file.map_err(|e| at(e, location))?;
+            if !more || file.location != mark {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Replaces a small file through a rename, and removes the checksum that Hadoop's local file system keeps beside it:

@@ -562,3 +562,33 @@ async fn a_server_cannot_open_the_sandbox() {
     assert_eq!(table.io().read("/etc/hostname").await.unwrap_err().kind(), ErrorKind::Denied);
     assert!(table.io().exists(&format!("{fence}/x")).await.is_ok());
 }
+
+/// Keys that the server vends with a table sign the requests for its files, and are in no text.
+#[tokio::test]
+async fn vended_credentials_reach_the_store() {
+    let mut metadata = metadata();
+    metadata["location"] = json!("s3://lake/t");
+    let answer = Arc::new(Mutex::new(loaded(&metadata)));
+    let given = answer.clone();
+    let fake = Fake::start(Box::new(move |seen: &Seen| match seen.path.as_str() {
+        p if p.starts_with("/v1/config") => (200, json!({})),
+        p if p.starts_with("/v1/") => (200, given.lock().unwrap().clone()),
+        _ => (403, json!({})),
+    }))
+    .await;
+    answer.lock().unwrap()["storage-credentials"] = json!([{ "prefix": "s3://lake/", "config": {
+        "s3.endpoint": fake.uri, "s3.region": "us-east-1", "s3.access-key-id": "AKIDVENDED",
+        "s3.secret-access-key": "vEnDeDsEcReT", "s3.session-token": "vEnDeDtOkEn" } }]);
+    let catalog =
+        open(&fake, &[("s3.access-key-id", "AKIDOWN"), ("s3.secret-access-key", "oWnSeCrEtKeY")]).await.unwrap();
+    let table = catalog.clone().load_table(&TableIdent::new(ns(), "t".into())).await.unwrap();
+    let e = table.io().read("s3://lake/t/data/f").await.unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::Denied, "{e}");
+    let seen = &fake.requests("/lake/t/data/f")[0];
+    assert!(seen.headers["authorization"].contains("Credential=AKIDVENDED/"), "{seen:?}");
+    assert_eq!(seen.headers["x-amz-security-token"], "vEnDeDtOkEn");
+    let shown = format!("{e} {e:?} {table:?} {catalog:?} {:?}", table.io());
+    for secret in ["vEnDeDsEcReT", "vEnDeDtOkEn", "oWnSeCrEtKeY"] {
+        assert!(!shown.contains(secret), "{shown}");
+    }
+}

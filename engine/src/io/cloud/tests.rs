@@ -220,3 +220,48 @@ fn texts_lose_their_secrets() {
     let io = FileIo::new(props(&[("s3.secret-access-key", SECRET)]));
     assert!(!format!("{io:?}").contains(SECRET));
 }
+
+/// What is logged while requests succeed, fail and are tried again.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn logs_hold_no_secret() {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber =
+        tracing_subscriber::fmt().with_max_level(tracing::Level::DEBUG).with_writer(move || writer.clone()).finish();
+    let _guard = tracing::subscriber::set_default(subscriber);
+    tracing::debug!("the log is on");
+    let (address, count) = stub(|n, _| match n {
+        0 => (StatusCode::SERVICE_UNAVAILABLE, SECRET).into_response(),
+        _ => (StatusCode::FORBIDDEN, SECRET).into_response(),
+    })
+    .await;
+    let e = s3(&address).read("s3://b/k").await.unwrap_err();
+    no_secret(&e);
+    tracing::warn!("{e} {e:?}");
+    let sas = format!("sv=2024&sig={SECRET}");
+    let azure = FileIo::new(props(&[
+        ("adls.account-host", &format!("http://{address}/a")),
+        ("adls.sas-token.a", &sas),
+        ("io.max-retries", "1"),
+    ]));
+    let e = azure.read("abfss://c@a.dfs.core.windows.net/k").await.unwrap_err();
+    no_secret(&e);
+    assert!(count.load(Ordering::SeqCst) >= 3);
+    let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    assert!(text.contains("the log is on") && text.contains("403"), "{text}");
+    assert!(!text.contains(SECRET) && !text.contains("tOkEnOfASession"), "{text}");
+}

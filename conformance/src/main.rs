@@ -9,6 +9,9 @@ use floe_conformance::cli;
 #[derive(Debug, Parser)]
 #[command(name = "floe", version, propagate_version = true)]
 struct Cli {
+    /// Only these locations may be read or written, whatever metadata and configuration name: folders or URIs, separated by `;`
+    #[arg(long, global = true, value_name = "LOCATIONS")]
+    sandbox: Option<String>,
     #[command(subcommand)]
     command: Command,
 }
@@ -71,7 +74,26 @@ async fn run() -> ExitCode {
     // RUST_LOG holds one level (`info`); warnings and errors unless it is set
     let level = std::env::var("RUST_LOG").ok().and_then(|l| l.parse().ok()).unwrap_or(tracing::Level::WARN);
     tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).init();
-    let outcome = match Cli::parse().command {
+    let cli = Cli::parse();
+    if let Some(allowed) = &cli.sandbox {
+        // These open files by ways of their own.
+        let unfenced = match &cli.command {
+            Command::Audit(_) => Some("audit"),
+            Command::Conformance(_) => Some("conformance"),
+            Command::Engines(_) => Some("engines"),
+            Command::Report(_) => Some("report"),
+            _ => None,
+        };
+        let fenced = match unfenced {
+            Some(name) => Err(format!("--sandbox: floe {name} has no sandbox")),
+            None => floe_engine::io::sandbox_process(allowed).map_err(|e| format!("--sandbox: {e}")),
+        };
+        if let Err(message) = fenced {
+            eprintln!("floe: {message}");
+            return ExitCode::FAILURE;
+        }
+    }
+    let outcome = match cli.command {
         Command::Sql(a) => return cli::sql::run(a).await,
         Command::Cdc(a) => return cli::cdc::run(a).await,
         Command::Io(a) => return cli::io::run(a).await,

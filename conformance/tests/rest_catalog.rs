@@ -13,8 +13,8 @@ use floe_engine::catalog::{Catalog, open_catalog};
 use iceberg::spec::FormatVersion;
 use serde_json::{Value, json};
 
-const OVER_SQL: Abilities = Abilities { rename: true, namespace_properties: true, custom_location: true };
-const OVER_HADOOP: Abilities = Abilities { rename: false, namespace_properties: false, custom_location: false };
+const OVER_SQL: Abilities = Abilities::ALL;
+const OVER_HADOOP: Abilities = Abilities::FOLDERS;
 
 /// Serves a catalog; returns the server's base URI.
 async fn serve(spec: &str, token: Option<&str>) -> String {

@@ -188,7 +188,9 @@ impl From<object_store::Error> for Error {
             O::NotSupported { .. } | O::NotImplemented { .. } => ErrorKind::Unsupported,
             _ => ErrorKind::Io,
         };
-        Self::new(kind, e.to_string()).with_source(e)
+        // What the server said is enough; the place comes with the error.
+        let message = crate::io::cloud::said(&e).map_or_else(|| e.to_string(), str::to_string);
+        Self::new(kind, message).with_source(e)
     }
 }
 

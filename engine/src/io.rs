@@ -1,27 +1,47 @@
 //! Files of a table by location string, over `object_store`.
 
+pub(crate) mod cloud;
 mod local;
+mod sandbox;
+#[cfg(test)]
+mod tests;
 pub use local::Folder;
+pub use sandbox::SANDBOX;
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use bytes::Bytes;
-use futures::TryStreamExt;
+use futures::{StreamExt, TryStreamExt};
 use object_store::local::LocalFileSystem;
 use object_store::memory::InMemory;
 use object_store::path::Path as StorePath;
 use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload};
+use parquet::arrow::async_reader::ParquetObjectReader;
+
+use self::sandbox::Sandbox;
 
 use crate::{Error, ErrorKind, Result};
 
-/// Reads and writes files named by location (`/abs/path`, `file:/…`, `memory:/…`, and what stores are registered for).
+/// From this size on, a new file is uploaded in parts on an object store, in bytes.
+const MULTIPART_FROM: usize = 64 << 20;
+/// Size of one part, in bytes.
+const PART: usize = 16 << 20;
+/// Parts in flight for one file.
+const PARALLEL_PARTS: usize = 4;
+/// A Parquet file's last bytes that are read at once on an object store: most footers fit, so that they take one request.
+const FOOTER_BYTES: usize = 64 << 10;
+
+/// Reads and writes files named by location: `/abs/path`, `file:/…`, `memory:/…`, `s3://…` (also `s3a`, `s3n`), `gs://…`,
+/// `abfss://…` (also `abfs`, `wasbs`, `wasb`), and what stores are registered for. Object stores are opened on first use.
 #[derive(Clone)]
 pub struct FileIo(Arc<Shared>);
 
 struct Shared {
     props: HashMap<String, String>,
+    /// The fence, or what is wrong with the property: then nothing is allowed.
+    sandbox: Option<Result<Sandbox, String>>,
     stores: Mutex<Stores>,
 }
 
@@ -31,6 +51,14 @@ struct Stores {
     by_base: HashMap<String, Arc<dyn ObjectStore>>,
     /// Bases that a caller registered: the short cuts of the local file system do not apply to them.
     registered: HashSet<String>,
+}
+
+/// The fence of the whole process, which no property widens.
+static PROCESS_SANDBOX: OnceLock<Sandbox> = OnceLock::new();
+
+/// Fences every [`FileIo`] that this process makes from now on; `allowed` as in property [`SANDBOX`]. Once a process.
+pub fn sandbox_process(allowed: &str) -> Result<()> {
+    PROCESS_SANDBOX.set(Sandbox::parse(allowed)?).map_err(|_| Error::invalid("the process has a sandbox already"))
 }
 
 impl std::fmt::Debug for FileIo {
@@ -60,9 +88,20 @@ impl Default for FileIo {
 }
 
 impl FileIo {
-    /// File access with the catalog's store properties (`s3.*`, `gcs.*`, …).
+    /// File access with the catalog's store properties (`s3.*`, `client.region`, `gcs.*`, `adls.*`, [`SANDBOX`]).
     pub fn new(props: HashMap<String, String>) -> Self {
-        Self(Arc::new(Shared { props, stores: Mutex::default() }))
+        let property = || props.get(SANDBOX).map(|text| Sandbox::parse(text).map_err(|e| e.message().to_string()));
+        let sandbox = PROCESS_SANDBOX.get().cloned().map(Ok).or_else(property);
+        Self(Arc::new(Shared { props, sandbox, stores: Mutex::default() }))
+    }
+
+    /// [`ErrorKind::Denied`] when there is a sandbox and the location is outside.
+    fn check_fence(&self, location: &str) -> Result<()> {
+        match &self.0.sandbox {
+            None => Ok(()),
+            Some(Ok(sandbox)) => sandbox.check(location),
+            Some(Err(why)) => Err(Error::invalid(why.clone()).at(location)),
+        }
     }
 
     /// Properties it was made with.
@@ -83,6 +122,7 @@ impl FileIo {
 
     /// The store of a location, the base under which it is registered, and the path in it.
     pub fn resolve(&self, location: &str) -> Result<(Arc<dyn ObjectStore>, String, StorePath)> {
+        self.check_fence(location)?;
         let (base, path) = split_location(location)?;
         let path = StorePath::parse(path.trim_start_matches('/'))
             .map_err(|e| Error::invalid(format!("not a valid path: {e}")).at(location))?;
@@ -90,15 +130,20 @@ impl FileIo {
         if let Some(store) = stores.by_base.get(&base) {
             return Ok((store.clone(), base, path));
         }
-        let store: Arc<dyn ObjectStore> = match base.split(':').next() {
-            Some("file") => Arc::new(LocalFileSystem::new()),
-            Some("memory") => Arc::new(InMemory::new()),
-            _ => {
-                return Err(Error::unsupported(format!(
-                    "no store for scheme of {base:?}; allowed: file, memory, or an absolute path"
-                ))
-                .at(location));
-            }
+        let (scheme, authority) = base.split_once("://").unwrap_or((&base, ""));
+        let store: Arc<dyn ObjectStore> = match scheme {
+            "file" => Arc::new(LocalFileSystem::new()),
+            "memory" => Arc::new(InMemory::new()),
+            _ => match cloud::open(scheme, authority, &self.0.props).map_err(|e| e.at(location))? {
+                Some(store) => store,
+                None => {
+                    return Err(Error::unsupported(format!(
+                        "no store for scheme {scheme:?}; allowed: file, memory, {}, or an absolute path",
+                        cloud::SCHEMES
+                    ))
+                    .at(location));
+                }
+            },
         };
         stores.by_base.insert(base.clone(), store.clone());
         Ok((store, base, path))
@@ -127,12 +172,35 @@ impl FileIo {
         Ok(got)
     }
 
-    /// Creates a file; [`ErrorKind::AlreadyExists`] if there is one. Atomic: readers see all of it or nothing.
+    /// Creates a file; [`ErrorKind::AlreadyExists`] if there is another one. Atomic: readers see all of it or nothing.
     pub async fn write_new(&self, location: &str, bytes: Bytes) -> Result<()> {
-        let (store, _, path) = self.resolve(location)?;
+        let (store, base, path) = self.resolve(location)?;
+        if bytes.len() >= MULTIPART_FROM && base != "file://" && base != "memory://" {
+            // Not every store can finish an upload in parts conditionally; such large files have names of their own.
+            if self.exists(location).await? {
+                return Err(Error::new(ErrorKind::AlreadyExists, "the file exists").at(location));
+            }
+            return put_parts(store.as_ref(), &path, bytes).await.map_err(|e| at(e, location));
+        }
         let opts = PutOptions { mode: PutMode::Create, ..Default::default() };
-        store.put_opts(&path, PutPayload::from_bytes(bytes), opts).await.map_err(|e| at(e, location))?;
-        Ok(())
+        match store.put_opts(&path, PutPayload::from_bytes(bytes.clone()), opts).await {
+            Ok(_) => Ok(()),
+            // A put that is sent again after its answer went missing meets its own file.
+            Err(object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. })
+                if base != "file://" && base != "memory://" && self.read(location).await.is_ok_and(|f| f == bytes) =>
+            {
+                Ok(())
+            }
+            Err(e) => Err(at(e, location)),
+        }
+    }
+
+    /// A reader of a Parquet file of `size` bytes: neighbouring ranges are read together, and on an object store the footer
+    /// comes with the first request.
+    pub fn parquet_reader(&self, location: &str, size: u64) -> Result<ParquetObjectReader> {
+        let (store, base, path) = self.resolve(location)?;
+        let reader = ParquetObjectReader::new(store, path).with_file_size(size);
+        Ok(if base == "file://" { reader } else { reader.with_footer_size_hint(FOOTER_BYTES) })
     }
 
     /// Creates or replaces a file, atomically. Only for hints; table files are never rewritten (FS-*).
@@ -181,6 +249,28 @@ impl FileIo {
     }
 }
 
+/// Uploads in parts; what a failed upload sent is given up.
+async fn put_parts(store: &dyn ObjectStore, path: &StorePath, bytes: Bytes) -> object_store::Result<()> {
+    let mut upload = store.put_multipart(path).await?;
+    let mut parts = Vec::new();
+    for start in (0..bytes.len()).step_by(PART) {
+        let part = bytes.slice(start..bytes.len().min(start + PART));
+        parts.push(upload.put_part(PutPayload::from_bytes(part)));
+    }
+    let sent: object_store::Result<()> =
+        futures::stream::iter(parts).buffer_unordered(PARALLEL_PARTS).try_collect().await;
+    let done = match sent {
+        Ok(()) => upload.complete().await.map(drop),
+        Err(e) => Err(e),
+    };
+    if done.is_err()
+        && let Err(e) = upload.abort().await
+    {
+        tracing::warn!("parts of a failed upload stay behind: {e}");
+    }
+    done
+}
+
 fn at(e: object_store::Error, location: &str) -> Error {
     Error::from(e).at(location)
 }
@@ -215,8 +305,11 @@ fn split_location(location: &str) -> Result<(String, String)> {
     }
 }
 
-/// Makes locations comparable: `file:/p`, `file:///p` and `/p` are the same file (LOC-*).
+/// Makes locations comparable: `file:/p`, `file:///p` and `/p` are the same file, and so are `s3:`, `s3a:` and `s3n:` (LOC-*).
 pub fn normalize(location: &str) -> String {
+    if let Some(rest) = location.strip_prefix("s3a:").or_else(|| location.strip_prefix("s3n:")) {
+        return format!("s3:{rest}");
+    }
     match location.strip_prefix("file:") {
         Some(rest) => match rest.strip_prefix("//") {
             Some(r) => r[r.find('/').unwrap_or(r.len())..].to_string(),

@@ -1,6 +1,8 @@
 //! The Hadoop and SQLite catalogs: the common suite, layout, races between tasks and processes, killed writers.
 
 mod catalog_suite;
+#[path = "catalog_suite/requests.rs"]
+mod requests;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -13,8 +15,8 @@ use floe_engine::ErrorKind;
 use floe_engine::catalog::{Catalog, open_catalog};
 use iceberg::spec::FormatVersion;
 
-const HADOOP: Abilities = Abilities { rename: false, namespace_properties: false, custom_location: false };
-const SQL: Abilities = Abilities { rename: true, namespace_properties: true, custom_location: true };
+const HADOOP: Abilities = Abilities::FOLDERS;
+const SQL: Abilities = Abilities::ALL;
 
 /// Both local catalogs in a folder, as command-line specs.
 fn specs(dir: &Path) -> [String; 2] {

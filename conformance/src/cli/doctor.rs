@@ -13,7 +13,7 @@ use iceberg::{NamespaceIdent, TableIdent, TableRequirement, TableUpdate};
 /// Arguments of `floe doctor`.
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
-    /// The catalog: `hadoop:DIR`, `sql:URL`, `rest:URI`, or a name in floe.toml
+    /// The catalog: `hadoop:DIR`, `sql:URL`, `rest:URI`, `hive:URI`, or a name in floe.toml
     #[arg(long, default_value = "hadoop:warehouse")]
     catalog: String,
     /// A property, `key=value`; may be given several times
@@ -68,24 +68,50 @@ pub async fn examine(spec: &str, props: HashMap<String, String>, read_only: bool
     };
     steps.push(Step { name: "reach", outcome: Ok(format!("opened {spec}")) });
     let namespaces = catalog.list_namespaces(None).await;
+    if let Err(e) = &namespaces
+        && e.kind() == ErrorKind::Denied
+    {
+        push(&mut steps, "authenticate", namespaces.map(|_| String::new()));
+        return steps;
+    }
     let listed = namespaces.as_ref().map(|n| n.clone()).unwrap_or_default();
+    if namespaces.is_ok() {
+        push(&mut steps, "authenticate", Ok("the catalog answers us".into()));
+    }
     let fine = push(&mut steps, "list namespaces", namespaces.map(|n| format!("{} at the top", n.len())));
     if !fine {
         return steps;
     }
-    if let Some(ns) = listed.first() {
+    for ns in &listed {
         let tables = catalog.list_tables(ns).await;
         let first = tables.as_ref().ok().and_then(|t| t.first().cloned());
+        let failed = tables.is_err();
+        // Empty namespaces say little: the first that has a table is shown.
+        if first.is_none() && !failed && ns != listed.last().unwrap_or(ns) {
+            continue;
+        }
         push(&mut steps, "list tables", tables.map(|t| format!("{} in {}", t.len(), ns.join("."))));
         if let Some(id) = first {
-            let loaded = catalog.clone().load_table(&id).await;
-            push(&mut steps, "load a table", loaded.map(|t| format!("{id}, {}", t.metadata_location())));
+            match catalog.clone().load_table(&id).await {
+                Ok(table) => {
+                    push(&mut steps, "load a table", Ok(format!("{id}, {}", table.metadata_location())));
+                    push(&mut steps, "read a file", read(&table).await);
+                }
+                Err(e) => _ = push(&mut steps, "load a table", Err(e)),
+            }
         }
+        break;
     }
     if !read_only {
         write_steps(&catalog, &mut steps).await;
     }
     steps
+}
+
+/// The table's metadata file, from the store itself: a server's answer does not prove that its files can be reached.
+async fn read(table: &Table) -> Result<String> {
+    let bytes = table.io().read(table.metadata_location()).await?;
+    Ok(format!("{} bytes of {}", bytes.len(), table.metadata_location()))
 }
 
 fn push(steps: &mut Vec<Step>, name: &'static str, outcome: Result<String>) -> bool {
@@ -104,6 +130,7 @@ async fn write_steps(catalog: &Arc<dyn Catalog>, steps: &mut Vec<Step>) {
     match catalog.clone().create_table(scratch(&id)).await {
         Ok(table) => {
             push(steps, "create table", Ok(table.metadata_location().to_string()));
+            push(steps, "write a file", write(&table).await);
             push(steps, "conditional put", conditional_put(&table).await);
             push(steps, "commit", commit(catalog, &table).await);
             let dropped = catalog.drop_table(&id, true).await;
@@ -129,6 +156,24 @@ fn scratch(id: &TableIdent) -> NewTable {
         properties: HashMap::new(),
         format_version: FormatVersion::V3,
     }
+}
+
+/// A file written, read back, listed and deleted.
+async fn write(table: &Table) -> Result<String> {
+    let (io, folder) = (table.io(), format!("{}/data", table.metadata().location()));
+    io.create_folder(&folder).await?;
+    let file = format!("{folder}/floe-doctor-{}.txt", std::process::id());
+    io.write_new(&file, "written by floe doctor".into()).await?;
+    let found = io.read(&file).await;
+    let listed = io.list(&folder).await;
+    io.delete(&file).await?;
+    if found?.as_ref() != b"written by floe doctor" {
+        return Err(Error::malformed("the file came back with other bytes").at(file));
+    }
+    if !listed?.iter().any(|f| file.ends_with(f.location.rsplit('/').next().unwrap_or_default())) {
+        return Err(Error::malformed("a file just written is not listed").at(folder));
+    }
+    Ok(file)
 }
 
 /// Two creations of one file: the second must be refused, or two writers can both believe they committed.
@@ -168,31 +213,64 @@ async fn commit(catalog: &Arc<dyn Catalog>, base: &Table) -> Result<String> {
     Ok(next.metadata_location().to_string())
 }
 
-/// Likely cause and remedy of a fault.
-fn advice(step: &str, e: &Error) -> &'static str {
+/// Likely cause and remedy of a fault, by what was said, by kind and step.
+pub fn advice(step: &str, e: &Error) -> &'static str {
+    let said = |part: &str| e.message().contains(part);
+    if said("TLS failure") {
+        return "likely: the port speaks plain http, or its certificate is not trusted: check http against https, or name \
+                the authority's file in SSL_CERT_FILE";
+    }
+    if said("no credentials") {
+        return "set the keys: s3.access-key-id and s3.secret-access-key, gcs.oauth2.token, adls.*, or the provider's \
+                environment variables (AWS_*, GOOGLE_APPLICATION_CREDENTIALS, AZURE_*)";
+    }
+    if said("NoSuchBucket") || said("ContainerNotFound") {
+        return "the bucket or container of the warehouse does not exist at this endpoint: make it, or correct the name";
+    }
+    if said("SignatureDoesNotMatch") || said("InvalidAccessKeyId") {
+        return "the store does not know this key, or the secret is another one's: check both, and that no space was copied along";
+    }
     match (e.kind(), step) {
+        (ErrorKind::Denied, _) if said("sandbox") => "allow the location: --sandbox takes several, separated by ;",
+        (ErrorKind::Denied, "reach" | "authenticate" | "list namespaces") => {
+            "likely: a missing, wrong or expired credential; check token, credential, rest.auth.type or password"
+        }
+        (ErrorKind::Denied, "load a table" | "read a file") => {
+            "likely: keys that may not read here; a REST catalog can vend some: see docs/catalogs.md"
+        }
         (ErrorKind::Denied, _) => {
-            "likely: a missing, wrong or expired credential, or no right to do this; check token, credential or password"
+            "likely: keys that may read but not write; give them the right to create and delete objects"
         }
         (ErrorKind::InvalidInput, "reach") => {
             "likely: a typing error in the catalog or its properties; see what is allowed above"
         }
         (ErrorKind::InvalidInput, "create table") => "likely: no warehouse; set it with --prop warehouse=…",
-        (ErrorKind::NotFound, "reach") => "likely: a wrong folder, host or database; make it first",
+        (ErrorKind::NotFound, "reach" | "list namespaces") => {
+            "likely: a wrong folder, host, database, prefix or warehouse"
+        }
+        (ErrorKind::NotFound, "read a file") => {
+            "the catalog points to a file that is not there: another store than the writer's, or somebody deleted it"
+        }
+        (ErrorKind::NotFound, "write a file") => {
+            "the store confirmed a file and then had none: tables need a store with read-after-write"
+        }
+        (ErrorKind::NotFound, _) => "likely: the warehouse's bucket or folder does not exist",
         (ErrorKind::Io, "reach") => {
-            "likely: the server does not run, the port is wrong, a firewall or TLS is in between"
+            "likely: the server does not run, the port is wrong, a firewall is in between, or a proxy is needed"
         }
         (ErrorKind::Io, _) => {
             "likely: the store cannot be reached or is read-only; check endpoint, network and free space"
         }
         (ErrorKind::Unsupported, "conditional put") => {
-            "concurrent writers would lose commits here: use a catalog that keeps the pointer itself (sql, rest)"
+            "concurrent writers would lose commits here: use a catalog that keeps the pointer itself (sql, rest, hive)"
         }
         (ErrorKind::Unsupported, _) => "the catalog cannot do this; use another kind of catalog if you need it",
+        (ErrorKind::Malformed, "reach") => "likely: another kind of server listens at this port",
         (ErrorKind::Malformed, _) => "likely: a table that another program damaged; floe audit shows where",
         (ErrorKind::CommitFailed | ErrorKind::Conflict, _) => {
             "likely: somebody else works in the scratch namespace; run again"
         }
+        (ErrorKind::CommitUnknown, _) => "the server went silent within a change: look at its log, then run again",
         _ => "unexpected: please report it with the line above",
     }
 }

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use crate::engines::{Home, find, install, installed, registry, write_template};
+use crate::engines::{Home, catalogs, find, install, installed, registry, write_template};
 
 /// Arguments of `floe engines`.
 #[derive(Debug, Args)]
@@ -40,6 +40,10 @@ pub fn run(args: &EnginesArgs) -> Result<i32, String> {
                     (None, None) => format!("not installed; cargo floe engines install {}", e.name),
                 };
                 println!("{:10} {:44} {state}", e.name, e.title);
+            }
+            println!("\ncatalogs");
+            for c in catalogs() {
+                println!("{:10} {:44} {}", c.name, c.title, c.state());
             }
             Ok(0)
         }

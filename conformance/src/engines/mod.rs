@@ -1,6 +1,7 @@
 //! The engines floe knows: how each is installed, started and what its driver is. An engine is an entry of
 //! `conformance/drivers/engines.toml` and a driver script beside it.
 
+mod catalogs;
 mod home;
 mod install;
 mod java;
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::drivers::Launch;
 
+pub use catalogs::{CatalogRow, catalogs};
 pub use home::Home;
 pub use install::{Installed, Tools, install, install_with, installed};
 pub use java::JavaProgram;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use toml::{Table, Value};
 
-use super::{Catalog, HadoopCatalog, RestCatalog, SqlCatalog};
+use super::{Catalog, HadoopCatalog, HiveCatalog, RestCatalog, SqlCatalog};
 use crate::{Error, Result};
 
-const ALLOWED: &str = "hadoop:DIR, sql:sqlite:PATH, sql:postgres://HOST/DATABASE, rest:URI, or the name of a [catalog.NAME] section in floe.toml";
+const ALLOWED: &str = "hadoop:DIR, sql:sqlite:PATH, sql:postgres://HOST/DATABASE, rest:URI, hive:thrift://HOST:PORT, or the name of a [catalog.NAME] section in floe.toml";
 
 /// Opens the catalog that `spec` names and calls it `name`. Properties given here win over those of `floe.toml`, which is
 /// looked for in the current folder and its parents.
@@ -48,9 +48,14 @@ async fn open_kind(kind: &str, target: &str, name: &str, props: HashMap<String, 
             Ok(Arc::new(SqlCatalog::open(name, target, props).await?))
         }
         "rest" => Ok(Arc::new(RestCatalog::open(name, target, props).await?)),
-        "hive" => Err(Error::unsupported(
-            "this build has no Hive metastore client; serve the tables through a REST catalog, or open them with hadoop:DIR",
-        )),
+        "hive" => {
+            let mut props = props;
+            if let Some(w) = props.get("warehouse") {
+                let w = absolute(w)?;
+                props.insert("warehouse".into(), w);
+            }
+            Ok(Arc::new(HiveCatalog::open(name, target, props).await?))
+        }
         _ => Err(Error::invalid(format!("unknown kind of catalog {kind:?}; allowed: {ALLOWED}"))),
     }
 }
@@ -108,7 +113,7 @@ fn parse_section(text: &str, name: &str) -> Result<Section> {
         flatten(key, value, &mut props)?;
     }
     let Some(kind) = props.remove("type") else {
-        return Err(Error::invalid(format!("[catalog.{name}] has no `type`; allowed: hadoop, sql, rest")));
+        return Err(Error::invalid(format!("[catalog.{name}] has no `type`; allowed: hadoop, sql, rest, hive")));
     };
     Ok(Section { kind, props })
 }

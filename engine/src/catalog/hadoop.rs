@@ -89,7 +89,7 @@ impl HadoopCatalog {
         let Some((mut version, mut location)) = found else {
             return Ok(None);
         };
-        while let Some(next) = self.version_file(&metadata, version + 1).await? {
+        while let Some(next) = self.next_version_file(&metadata, version + 1).await? {
             version += 1;
             location = next;
         }
@@ -116,6 +116,13 @@ impl HadoopCatalog {
             }
         }
         Ok(None)
+    }
+
+    /// [`Self::version_file`] for a version that most likely is not there: all names at once.
+    async fn next_version_file(&self, metadata: &str, version: u64) -> Result<Option<String>> {
+        let names = EXTENSIONS.map(|extension| format!("{metadata}/v{version}{extension}"));
+        let found = futures::future::try_join_all(names.iter().map(|n| self.io.exists(n))).await?;
+        Ok(names.into_iter().zip(found).find_map(|(name, there)| there.then_some(name)))
     }
 
     /// Creates version `version` exclusively, then moves the hint, best effort.
@@ -157,10 +164,6 @@ impl HadoopCatalog {
     }
 
     async fn require_namespace(&self, ns: &NamespaceIdent) -> Result<()> {
-        // an object store has no folders: a namespace without tables leaves no trace there
-        if self.io.local_path(&self.namespace_folder(ns)?)?.is_none() {
-            return Ok(());
-        }
         if self.namespace_exists(ns).await? { Ok(()) } else { Err(no_such_namespace(ns)) }
     }
 
@@ -190,7 +193,9 @@ impl Catalog for HadoopCatalog {
         };
         let mut out = Vec::new();
         for child in self.io.list_folder(&folder).await?.folders {
-            if !self.is_table(&format!("{folder}/{child}")).await? {
+            let inside = format!("{folder}/{child}");
+            // Some stores list a folder for a while after its last file is gone.
+            if !self.is_table(&inside).await? && self.io.folder_exists(&inside).await? {
                 let mut levels = parent.map(|p| p.clone().inner()).unwrap_or_default();
                 levels.push(child);
                 out.push(NamespaceIdent::from_vec(levels)?);
@@ -209,7 +214,7 @@ impl Catalog for HadoopCatalog {
         if self.io.folder_exists(&folder).await? {
             return Err(Error::new(ErrorKind::AlreadyExists, format!("namespace {} exists", ns.join("."))));
         }
-        self.io.create_folder(&folder).await
+        self.io.create_lasting_folder(&folder).await
     }
 
     async fn namespace_exists(&self, ns: &NamespaceIdent) -> Result<bool> {

@@ -3,12 +3,14 @@
 mod config;
 pub mod files;
 mod hadoop;
+mod hive;
 mod purge;
 pub mod rest;
 mod sql;
 
 pub use config::{open_catalog, open_catalog_in};
 pub use hadoop::HadoopCatalog;
+pub use hive::HiveCatalog;
 pub use rest::RestCatalog;
 pub use sql::SqlCatalog;
 

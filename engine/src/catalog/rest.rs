@@ -8,7 +8,7 @@ mod tests;
 pub mod wire;
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -28,7 +28,17 @@ const STATUS_CHECKS: u32 = 3;
 const STATUS_PAUSE: Duration = Duration::from_millis(300);
 
 /// Credentials of the client: they have no place in the properties of a file store.
-const CLIENT_ONLY: [&str; 4] = ["token", "credential", "rest.auth.basic.password", "rest.auth.basic.username"];
+const CLIENT_ONLY: [&str; 6] = [
+    "token",
+    "credential",
+    "rest.auth.basic.password",
+    "rest.auth.basic.username",
+    "rest.secret-access-key",
+    "rest.session-token",
+];
+
+/// Configurations of tables whose file access is kept.
+const TABLE_IOS: usize = 16;
 
 /// A catalog behind an Iceberg REST server.
 pub struct RestCatalog {
@@ -37,6 +47,8 @@ pub struct RestCatalog {
     /// Properties after the server's defaults and overrides.
     props: HashMap<String, String>,
     io: FileIo,
+    /// File access of tables with a configuration of their own, newest last: connections outlive one load.
+    table_ios: Mutex<Vec<(HashMap<String, String>, FileIo)>>,
 }
 
 impl std::fmt::Debug for RestCatalog {
@@ -48,11 +60,12 @@ impl std::fmt::Debug for RestCatalog {
 
 impl RestCatalog {
     /// Connects to the server at `uri` and takes its configuration (REST-30). Properties: `warehouse`, `prefix`, `token`,
-    /// `credential`, `oauth2-server-uri`, `scope`, `header.*`, `rest.auth.type`, and those of the file stores.
+    /// `credential`, `oauth2-server-uri`, `scope`, `header.*`, `rest.auth.type`, `rest.signing-*` (sigv4), and those of the
+    /// file stores.
     pub async fn open(name: &str, uri: &str, props: HashMap<String, String>) -> Result<Self> {
         let (http, props) = Http::connect(uri, props).await?;
         let io = FileIo::new(store_props(&props));
-        Ok(Self { name: name.to_string(), http, props, io })
+        Ok(Self { name: name.to_string(), http, props, io, table_ios: Mutex::default() })
     }
 
     fn tables_path(&self, ns: &NamespaceIdent) -> String {
@@ -101,14 +114,24 @@ impl RestCatalog {
         let location = loaded.metadata_location.ok_or_else(|| {
             Error::malformed("the server's table has no metadata-location").at(ident).clause("REST-40")
         })?;
-        let io = if loaded.config.is_empty() {
-            self.io.clone()
-        } else {
-            let mut props = store_props(&self.props);
-            props.extend(store_props(&loaded.config));
-            FileIo::new(props)
-        };
+        let io = if loaded.config.is_empty() { self.io.clone() } else { self.table_io(&loaded.config) };
         Ok(Table::new(ident.clone(), location, Arc::new(loaded.metadata), io, self))
+    }
+
+    /// File access with a table's configuration over the catalog's; the fence stays what the user said.
+    fn table_io(&self, config: &HashMap<String, String>) -> FileIo {
+        let mut props = store_props(&self.props);
+        props.extend(store_props(config).into_iter().filter(|(k, _)| !is_own(k)));
+        let mut known = self.table_ios.lock().expect("no panic while held");
+        if let Some((_, io)) = known.iter().find(|(p, _)| *p == props) {
+            return io.clone();
+        }
+        let io = FileIo::new(props.clone());
+        if known.len() == TABLE_IOS {
+            known.remove(0);
+        }
+        known.push((props, io.clone()));
+        io
     }
 
     async fn load(self: Arc<Self>, ident: &TableIdent) -> Result<Table> {
@@ -259,6 +282,11 @@ impl Catalog for RestCatalog {
             other => other,
         }
     }
+}
+
+/// Properties that only the user sets, never a server.
+fn is_own(key: &str) -> bool {
+    key.starts_with("floe.")
 }
 
 /// Properties for file stores, without the client's own secrets.

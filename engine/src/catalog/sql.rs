@@ -54,9 +54,14 @@ impl SqlCatalog {
 
     /// The same over a given file access.
     pub async fn open_with_io(name: &str, url: &str, props: HashMap<String, String>, io: FileIo) -> Result<Self> {
+        let folder = db::folder_of(url)?;
+        if let Some(folder) = &folder {
+            // The database is a file that configuration names: the sandbox holds for it, too.
+            io.local_path(folder)?;
+        }
         let warehouse = match props.get("warehouse") {
             Some(w) => Some(w.trim_end_matches('/').to_string()),
-            None => db::folder_of(url)?.map(|f| format!("{f}/warehouse")),
+            None => folder.map(|f| format!("{f}/warehouse")),
         };
         let db = Db::open(url, &props).await?;
         Ok(Self { name: name.to_string(), warehouse, props, io, db })

@@ -14,7 +14,7 @@ use futures::{StreamExt, TryStreamExt};
 use iceberg::spec::Schema;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, RowSelection};
-use parquet::arrow::async_reader::{ParquetObjectReader, ParquetRecordBatchStreamBuilder};
+use parquet::arrow::async_reader::ParquetRecordBatchStreamBuilder;
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, RowGroupMetaData};
 
 use super::diff::{FileDiff, Side};
@@ -275,9 +275,8 @@ impl RowReader {
         if file.format != FileFormat::Parquet {
             return self.open_rows(entry, sets, selected, lineage).await;
         }
-        let (store, _, path) = self.io.resolve(&file.path)?;
         let size = u64::try_from(file.file_size).map_err(|_| Error::malformed("negative file_size_in_bytes"))?;
-        let mut reader = ParquetObjectReader::new(store, path).with_file_size(size);
+        let mut reader = self.io.parquet_reader(&file.path, size)?;
         let whole = selected.len() == u64::try_from(file.record_count).unwrap_or(0);
         let wanted = |yes: bool| if yes { PageIndexPolicy::Optional } else { PageIndexPolicy::Skip };
         let options = ArrowReaderOptions::new()

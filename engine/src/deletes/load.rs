@@ -8,7 +8,7 @@ use arrow::datatypes::Int64Type;
 use futures::TryStreamExt;
 use parquet::arrow::PARQUET_FIELD_ID_META_KEY;
 use parquet::arrow::arrow_reader::ArrowReaderOptions;
-use parquet::arrow::async_reader::{ParquetObjectReader, ParquetRecordBatchStreamBuilder};
+use parquet::arrow::async_reader::ParquetRecordBatchStreamBuilder;
 use tokio::sync::OnceCell;
 
 use super::equality::EqualityDeletes;
@@ -177,8 +177,7 @@ async fn read_batches(io: &FileIo, file: &DataFile) -> Result<Vec<RecordBatch>> 
         let batches = rows.batches(&all, 8192)?;
         return batches.map(|b| b.map_err(|e| e.at(&file.path))).collect();
     }
-    let (store, _, path) = io.resolve(&file.path)?;
-    let reader = ParquetObjectReader::new(store, path).with_file_size(u64::try_from(file.file_size).unwrap_or(0));
+    let reader = io.parquet_reader(&file.path, u64::try_from(file.file_size).unwrap_or(0))?;
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
     let builder = ParquetRecordBatchStreamBuilder::new_with_options(reader, options)
         .await

@@ -4,10 +4,14 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use futures::{StreamExt, TryStreamExt};
 use object_store::ObjectStoreExt;
 
 use super::{FileIo, at, split_location};
 use crate::{Error, ErrorKind, Result};
+
+/// Name of the empty file that stands for an empty folder on a store without folders.
+pub const FOLDER_MARK: &str = ".floe-folder";
 
 /// What lies directly in a folder; names only.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -21,6 +25,7 @@ pub struct Folder {
 impl FileIo {
     /// Path on this machine of a location that no registered store serves; `None` for every other store.
     pub fn local_path(&self, location: &str) -> Result<Option<PathBuf>> {
+        self.check_fence(location)?;
         let (base, path) = split_location(location)?;
         if base != "file://" || self.is_registered(&base) {
             return Ok(None);
@@ -51,7 +56,7 @@ impl FileIo {
     /// a version, so one left behind by a killed writer is harmless.
     pub async fn commit_new(&self, location: &str, bytes: bytes::Bytes) -> Result<()> {
         let Some(path) = self.local_path(location)? else {
-            return self.write_new(location, bytes).await;
+            return self.put_commit(location, bytes).await;
         };
         blocking(location, move || {
             let folder = path.parent().unwrap_or(Path::new("/"));
@@ -65,6 +70,23 @@ impl FileIo {
         .await
     }
 
+    /// The conditional put of a commit. A request without any answer may have worked: the file itself tells, since no two
+    /// commits have the same bytes (CONC-43).
+    async fn put_commit(&self, location: &str, bytes: bytes::Bytes) -> Result<()> {
+        match self.write_new(location, bytes.clone()).await {
+            Err(e) if e.kind() == ErrorKind::Io => match self.read(location).await {
+                Ok(found) if found == bytes => Ok(()),
+                Ok(_) => Err(Error::new(ErrorKind::AlreadyExists, "another writer made this version").at(location)),
+                // It may still arrive.
+                Err(_) => {
+                    let why = format!("the store did not confirm the put: {}", e.message());
+                    Err(Error::new(ErrorKind::CommitUnknown, why).at(location).clause("CONC-41").with_source(e))
+                }
+            },
+            other => other,
+        }
+    }
+
     /// Removes a folder and everything below it; one that is not there is no error.
     pub async fn remove_tree(&self, location: &str) -> Result<()> {
         if let Some(path) = self.local_path(location)? {
@@ -74,8 +96,14 @@ impl FileIo {
             })
             .await;
         }
-        for file in self.list(location).await? {
-            self.delete(&file.location).await?;
+        let (store, _, path) = self.resolve(location)?;
+        let files: Vec<_> = store.list(Some(&path)).map_ok(|m| m.location).collect().await;
+        let mut deleted = store.delete_stream(futures::stream::iter(files).boxed());
+        while let Some(done) = deleted.next().await {
+            match done {
+                Ok(_) | Err(object_store::Error::NotFound { .. }) => {}
+                Err(e) => return Err(at(e, location)),
+            }
         }
         Ok(())
     }
@@ -88,10 +116,21 @@ impl FileIo {
         }
     }
 
-    /// Removes an empty folder on a local file system; [`ErrorKind::Conflict`] if something is in it.
+    /// Creates a folder that stays when nothing is in it: a store without folders gets the empty file [`FOLDER_MARK`].
+    pub async fn create_lasting_folder(&self, location: &str) -> Result<()> {
+        if self.local_path(location)?.is_some() {
+            return self.create_folder(location).await;
+        }
+        self.overwrite(&format!("{}/{FOLDER_MARK}", location.trim_end_matches('/')), bytes::Bytes::new()).await
+    }
+
+    /// Removes a folder in which nothing is; [`ErrorKind::Conflict`] if something is.
     pub async fn remove_empty_folder(&self, location: &str) -> Result<()> {
         let Some(path) = self.local_path(location)? else {
-            return Ok(());
+            if self.holds_more_than_mark(location, true).await? {
+                return Err(Error::conflict("the folder is not empty").at(location));
+            }
+            return self.delete(&format!("{}/{FOLDER_MARK}", location.trim_end_matches('/'))).await;
         };
         blocking(location, move || fs::remove_dir(&path)).await.map_err(|e| match e.kind() {
             ErrorKind::Io => Error::conflict("the folder is not empty").at(location).with_source(e),
@@ -104,8 +143,22 @@ impl FileIo {
         if let Some(path) = self.local_path(location)? {
             return blocking(location, move || Ok(path.is_dir())).await;
         }
-        let folder = self.list_folder(location).await?;
-        Ok(!folder.folders.is_empty() || !folder.files.is_empty())
+        self.holds_more_than_mark(location, false).await
+    }
+
+    /// Whether anything lies below a folder of a store without folders; with `more` something else than its own mark. Some
+    /// stores list folders in which nothing is any more: only files count.
+    async fn holds_more_than_mark(&self, location: &str, more: bool) -> Result<bool> {
+        let (store, _, path) = self.resolve(location)?;
+        let mark = path.clone().join(FOLDER_MARK);
+        let mut files = store.list(Some(&path));
+        while let Some(file) = files.next().await {
+            let file = file.map_err(|e| at(e, location))?;
+            if !more || file.location != mark {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Replaces a small file through a rename, and removes the checksum that Hadoop's local file system keeps beside it:

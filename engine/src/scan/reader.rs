@@ -12,7 +12,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
 use parquet::arrow::arrow_reader::{ArrowPredicateFn, ArrowReaderMetadata, ArrowReaderOptions, RowFilter};
-use parquet::arrow::async_reader::{ParquetObjectReader, ParquetRecordBatchStreamBuilder};
+use parquet::arrow::async_reader::ParquetRecordBatchStreamBuilder;
 use parquet::arrow::{PARQUET_FIELD_ID_META_KEY, ProjectionMask, RowNumber};
 
 use super::adapt::BatchAdapter;
@@ -79,9 +79,8 @@ async fn read_inner(cx: Arc<ScanContext>, split: &Split) -> Result<BoxStream<'st
     if file.format != FileFormat::Parquet {
         return read_rows(cx, split, positions, equality).await;
     }
-    let (store, _, path) = cx.io.resolve(&file.path)?;
     let size = u64::try_from(file.file_size).map_err(|_| Error::malformed("negative file_size_in_bytes"))?;
-    let mut reader = ParquetObjectReader::new(store, path).with_file_size(size);
+    let mut reader = cx.io.parquet_reader(&file.path, size)?;
     let plain = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
     let metadata = ArrowReaderMetadata::load_async(&mut reader, plain).await?;
     check_row_count(&metadata, file.record_count)?;

@@ -20,6 +20,19 @@ pub struct Abilities {
     pub namespace_properties: bool,
     /// Tables may lie where the caller says.
     pub custom_location: bool,
+    /// Namespaces may have several levels.
+    pub nested: bool,
+    /// Namespaces that are always there.
+    pub built_in: &'static [&'static str],
+}
+
+impl Abilities {
+    /// Everything that only some catalogs can.
+    pub const ALL: Self =
+        Self { rename: true, namespace_properties: true, custom_location: true, nested: true, built_in: &[] };
+    /// What a catalog of folders can.
+    pub const FOLDERS: Self =
+        Self { rename: false, namespace_properties: false, custom_location: false, nested: true, built_in: &[] };
 }
 
 pub fn ns(levels: &[&str]) -> NamespaceIdent {
@@ -166,13 +179,21 @@ async fn namespaces(catalog: &Arc<dyn Catalog>, can: Abilities) {
 
     catalog.create_namespace(&top, HashMap::new()).await.unwrap();
     assert_eq!(kind(catalog.create_namespace(&top, HashMap::new()).await), ErrorKind::AlreadyExists);
-    catalog.create_namespace(&deep, HashMap::new()).await.unwrap();
-    assert!(catalog.namespace_exists(&deep).await.unwrap());
-    assert_eq!(catalog.list_namespaces(None).await.unwrap(), [top.clone()]);
-    assert_eq!(catalog.list_namespaces(Some(&top)).await.unwrap(), [deep.clone()]);
-    assert_eq!(catalog.list_namespaces(Some(&deep)).await.unwrap(), []);
-    assert_eq!(kind(catalog.drop_namespace(&top).await), ErrorKind::Conflict);
-    catalog.drop_namespace(&deep).await.unwrap();
+    let mut listed = catalog.list_namespaces(None).await.unwrap();
+    listed.retain(|n| !can.built_in.contains(&n.join(".").as_str()));
+    assert_eq!(listed, [top.clone()]);
+    if can.nested {
+        catalog.create_namespace(&deep, HashMap::new()).await.unwrap();
+        assert!(catalog.namespace_exists(&deep).await.unwrap());
+        assert_eq!(catalog.list_namespaces(Some(&top)).await.unwrap(), [deep.clone()]);
+        assert_eq!(catalog.list_namespaces(Some(&deep)).await.unwrap(), []);
+        assert_eq!(kind(catalog.drop_namespace(&top).await), ErrorKind::Conflict);
+        catalog.drop_namespace(&deep).await.unwrap();
+    } else {
+        assert_eq!(kind(catalog.create_namespace(&deep, HashMap::new()).await), ErrorKind::InvalidInput);
+        assert!(!catalog.namespace_exists(&deep).await.unwrap());
+        assert_eq!(catalog.list_namespaces(Some(&top)).await.unwrap(), []);
+    }
     catalog.drop_namespace(&top).await.unwrap();
     assert!(!catalog.namespace_exists(&top).await.unwrap());
 
@@ -195,10 +216,13 @@ async fn namespaces(catalog: &Arc<dyn Catalog>, can: Abilities) {
 }
 
 async fn tables(catalog: &Arc<dyn Catalog>, can: Abilities, outside: &str) {
-    let space = ns(&["sales", "eu"]);
+    let levels: &[&str] = if can.nested { &["sales", "eu"] } else { &["sales"] };
+    let space = ns(levels);
     catalog.create_namespace(&ns(&["sales"]), HashMap::new()).await.unwrap();
-    catalog.create_namespace(&space, HashMap::new()).await.unwrap();
-    let id = ident(&["sales", "eu"], "orders");
+    if can.nested {
+        catalog.create_namespace(&space, HashMap::new()).await.unwrap();
+    }
+    let id = ident(levels, "orders");
     assert!(!catalog.table_exists(&id).await.unwrap());
     assert_eq!(kind(catalog.clone().load_table(&id).await), ErrorKind::NotFound);
     assert_eq!(kind(catalog.drop_table(&id, false).await), ErrorKind::NotFound);
@@ -233,12 +257,12 @@ async fn tables(catalog: &Arc<dyn Catalog>, can: Abilities, outside: &str) {
     assert_eq!(catalog.list_namespaces(Some(&space)).await.unwrap(), [], "a table is no namespace");
     assert_eq!(kind(catalog.drop_namespace(&space).await), ErrorKind::Conflict);
 
-    let v2 = ident(&["sales", "eu"], "old");
+    let v2 = ident(levels, "old");
     catalog.clone().create_table(new_table(&v2, FormatVersion::V2)).await.unwrap();
     assert_eq!(catalog.clone().load_table(&v2).await.unwrap().metadata().format_version(), FormatVersion::V2);
     catalog.drop_table(&v2, true).await.unwrap();
 
-    let placed = ident(&["sales", "eu"], "placed");
+    let placed = ident(levels, "placed");
     let mut table = new_table(&placed, FormatVersion::V3);
     table.location = Some(format!("{outside}/placed/"));
     if can.custom_location {
@@ -251,7 +275,9 @@ async fn tables(catalog: &Arc<dyn Catalog>, can: Abilities, outside: &str) {
     catalog.drop_table(&id, false).await.unwrap();
     assert!(!catalog.table_exists(&id).await.unwrap());
     assert_eq!(kind(loaded.refresh().await), ErrorKind::NotFound);
-    catalog.drop_namespace(&space).await.unwrap();
+    if can.nested {
+        catalog.drop_namespace(&space).await.unwrap();
+    }
     catalog.drop_namespace(&ns(&["sales"])).await.unwrap();
 }
 

@@ -75,9 +75,11 @@ impl Http {
         };
         let query: Vec<(&str, String)> = props.get("warehouse").map(|w| ("warehouse", w.clone())).into_iter().collect();
         let config = http.send(Method::GET, "config", &query, None, Does::Read).await?.body;
-        let mut merged = string_map(config.get("defaults"));
+        // What is the user's own, such as the fence around file access, no server sets.
+        let of_server = |key| string_map(config.get(key)).into_iter().filter(|(k, _)| !super::is_own(k));
+        let mut merged: HashMap<String, String> = of_server("defaults").collect();
         merged.extend(props.drain());
-        merged.extend(string_map(config.get("overrides")));
+        merged.extend(of_server("overrides"));
         if let Some(p) = merged.get("prefix").map(|p| p.trim_matches('/')).filter(|p| !p.is_empty()) {
             // A prefix may have several levels.
             let parts: Vec<String> = p.split('/').map(escape).collect();
@@ -187,16 +189,15 @@ impl Http {
         key: Option<&str>,
     ) -> std::result::Result<(StatusCode, Vec<u8>), Failure> {
         let mut request = self.client.request(method.clone(), url).query(query);
-        if let Some(value) = self.auth.header(&self.client).await.map_err(Failure::Config)? {
-            request = request.header("Authorization", value);
-        }
         if let Some(key) = key {
             request = request.header("Idempotency-Key", key);
         }
         if let Some(body) = body {
             request = request.json(body);
         }
-        let response = request.send().await.map_err(Failure::Transport)?;
+        let mut request = request.build().map_err(Failure::Transport)?;
+        self.auth.authorize(&self.client, &mut request).await.map_err(Failure::Config)?;
+        let response = self.client.execute(request).await.map_err(Failure::Transport)?;
         let status = response.status();
         let bytes = response.bytes().await.map_err(Failure::Transport)?;
         Ok((status, bytes.to_vec()))

@@ -257,8 +257,8 @@ async fn google_credentials_of_a_user_and_of_a_machine() {
     std::fs::write(&file, "secret text").unwrap();
     let e = open(&fake, &[("rest.auth.type", "google"), ("gcp.auth.credentials-path", path)]).await.unwrap_err();
     assert!(e.kind() == ErrorKind::InvalidInput && !format!("{e:?}").contains("secret text"), "{e:?}");
-    let e = open(&fake, &[("rest.auth.type", "sigv4")]).await.unwrap_err();
-    assert!(e.message().contains("none, basic, oauth2, google"), "{e}");
+    let e = open(&fake, &[("rest.auth.type", "kerberos")]).await.unwrap_err();
+    assert!(e.message().contains("none, basic, oauth2, google, sigv4"), "{e}");
 }
 
 #[tokio::test]
@@ -454,4 +454,141 @@ fn a_creating_commit_round_trips() {
     assert_eq!(back.properties(), m.properties());
     assert_eq!((back.format_version(), back.next_row_id()), (m.format_version(), 0));
     assert_eq!(back.last_column_id(), m.last_column_id());
+}
+
+fn hmac(key: &[u8], text: &[u8]) -> Vec<u8> {
+    use sha2::{Digest, Sha256};
+    let mut block = [0u8; 64];
+    block[..key.len()].copy_from_slice(key);
+    let pad = |x: u8| block.map(|b| b ^ x).to_vec();
+    let inner = Sha256::digest([pad(0x36), text.to_vec()].concat());
+    Sha256::digest([pad(0x5c), inner.to_vec()].concat()).to_vec()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// The signature that AWS would compute from the request as it arrived; the path is escaped a second time.
+fn expected_signature(seen: &Seen, secret: &str, scope: &str) -> String {
+    use sha2::{Digest, Sha256};
+    let (path, query) = seen.path.split_once('?').unwrap_or((&seen.path, ""));
+    let mut pairs: Vec<&str> = query.split('&').filter(|p| !p.is_empty()).collect();
+    pairs.sort_unstable();
+    let names = seen.headers["authorization"].split("SignedHeaders=").nth(1).unwrap().split(',').next().unwrap();
+    let headers: String = names.split(';').map(|n| format!("{n}:{}\n", seen.headers[n])).collect();
+    let hash = hex(&Sha256::digest(seen.body.as_bytes()));
+    assert_eq!(seen.headers["x-amz-content-sha256"], hash, "the body is signed");
+    let canonical =
+        format!("{}\n{}\n{}\n{headers}\n{names}\n{hash}", seen.method, path.replace('%', "%25"), pairs.join("&"));
+    let text = format!(
+        "AWS4-HMAC-SHA256\n{}\n{scope}\n{}",
+        seen.headers["x-amz-date"],
+        hex(&Sha256::digest(canonical.as_bytes()))
+    );
+    let start = format!("AWS4{secret}").into_bytes();
+    let key = scope.split('/').fold(start, |key, part| hmac(&key, part.as_bytes()));
+    hex(&hmac(&key, text.as_bytes()))
+}
+
+#[tokio::test]
+async fn requests_are_signed_for_aws() {
+    let fake = Fake::start(Box::new(|seen: &Seen| match seen.path.contains("/config") {
+        true => (200, json!({ "defaults": {}, "overrides": { "prefix": "arn:aws:s3tables:eu-west-1:1:bucket/b" } })),
+        false => (200, json!({})),
+    }))
+    .await;
+    let secret = "wJalrXUtnFEMIexampleKEY";
+    let of = |region: &'static str| {
+        vec![
+            ("rest.sigv4-enabled", "true"),
+            ("rest.signing-name", "s3tables"),
+            ("client.region", region),
+            ("rest.access-key-id", "AKIDEXAMPLE"),
+            ("rest.secret-access-key", secret),
+            ("rest.session-token", "tOkEnOfASession"),
+            ("warehouse", "arn:aws:s3tables:eu-west-1:1:bucket/b"),
+        ]
+    };
+    let catalog = open(&fake, &of("eu-west-1")).await.unwrap();
+    catalog.create_namespace(&NamespaceIdent::new("a b".into()), HashMap::new()).await.unwrap();
+    let requests = fake.requests("/v1/");
+    assert_eq!(requests.len(), 2);
+    assert!(requests[1].path.contains("arn%3Aaws%3As3tables"), "{}", requests[1].path);
+    for seen in &requests {
+        let auth = &seen.headers["authorization"];
+        let scope = format!("{}/eu-west-1/s3tables/aws4_request", &seen.headers["x-amz-date"][..8]);
+        assert!(auth.starts_with(&format!("AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/{scope}, ")), "{auth}");
+        assert_eq!(seen.headers["x-amz-security-token"], "tOkEnOfASession");
+        let signature = auth.split("Signature=").nth(1).unwrap();
+        assert_eq!(signature, expected_signature(seen, secret, &scope), "{}", seen.path);
+    }
+    let shown = format!("{catalog:?} {:?}", catalog.http);
+    assert!(!shown.contains(secret) && !shown.contains("tOkEnOfASession"), "{shown}");
+}
+
+#[tokio::test]
+async fn signing_needs_a_region_and_both_keys() {
+    let fake = Fake::start(Box::new(|_: &Seen| (200, json!({})))).await;
+    let e =
+        open(&fake, &[("rest.auth.type", "sigv4"), ("client.region", "eu-west-1"), ("rest.access-key-id", "A")]).await;
+    assert!(e.unwrap_err().message().contains("s3.secret-access-key"), "both keys are needed");
+    if std::env::var("AWS_REGION").is_err() {
+        let e =
+            open(&fake, &[("rest.auth.type", "sigv4"), ("rest.access-key-id", "A"), ("rest.secret-access-key", "B")])
+                .await;
+        assert!(e.unwrap_err().message().contains("rest.signing-region"));
+    }
+}
+
+/// A server can neither widen nor remove the fence around file access, by configuration or with a table.
+#[tokio::test]
+async fn a_server_cannot_open_the_sandbox() {
+    let dir = tempfile::tempdir().unwrap();
+    let allowed = dir.path().join("in");
+    std::fs::create_dir_all(&allowed).unwrap();
+    let mut metadata = metadata();
+    metadata["location"] = json!("/etc");
+    let mut answer = loaded(&metadata);
+    answer["config"] = json!({ "floe.sandbox": "/", "s3.region": "x" });
+    let fake = Fake::start(Box::new(move |seen: &Seen| match seen.path.contains("/config") {
+        true => (200, json!({ "defaults": { "floe.sandbox": "/" }, "overrides": { "floe.sandbox": "/" } })),
+        false => (200, answer.clone()),
+    }))
+    .await;
+    let fence = allowed.display().to_string();
+    let catalog = open(&fake, &[("floe.sandbox", &fence)]).await.unwrap();
+    let table = catalog.load_table(&TableIdent::new(ns(), "t".into())).await.unwrap();
+    assert_eq!(table.io().read("/etc/hostname").await.unwrap_err().kind(), ErrorKind::Denied);
+    assert!(table.io().exists(&format!("{fence}/x")).await.is_ok());
+}
+
+/// Keys that the server vends with a table sign the requests for its files, and are in no text.
+#[tokio::test]
+async fn vended_credentials_reach_the_store() {
+    let mut metadata = metadata();
+    metadata["location"] = json!("s3://lake/t");
+    let answer = Arc::new(Mutex::new(loaded(&metadata)));
+    let given = answer.clone();
+    let fake = Fake::start(Box::new(move |seen: &Seen| match seen.path.as_str() {
+        p if p.starts_with("/v1/config") => (200, json!({})),
+        p if p.starts_with("/v1/") => (200, given.lock().unwrap().clone()),
+        _ => (403, json!({})),
+    }))
+    .await;
+    answer.lock().unwrap()["storage-credentials"] = json!([{ "prefix": "s3://lake/", "config": {
+        "s3.endpoint": fake.uri, "s3.region": "us-east-1", "s3.access-key-id": "AKIDVENDED",
+        "s3.secret-access-key": "vEnDeDsEcReT", "s3.session-token": "vEnDeDtOkEn" } }]);
+    let catalog =
+        open(&fake, &[("s3.access-key-id", "AKIDOWN"), ("s3.secret-access-key", "oWnSeCrEtKeY")]).await.unwrap();
+    let table = catalog.clone().load_table(&TableIdent::new(ns(), "t".into())).await.unwrap();
+    let e = table.io().read("s3://lake/t/data/f").await.unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::Denied, "{e}");
+    let seen = &fake.requests("/lake/t/data/f")[0];
+    assert!(seen.headers["authorization"].contains("Credential=AKIDVENDED/"), "{seen:?}");
+    assert_eq!(seen.headers["x-amz-security-token"], "vEnDeDtOkEn");
+    let shown = format!("{e} {e:?} {table:?} {catalog:?} {:?}", table.io());
+    for secret in ["vEnDeDsEcReT", "vEnDeDtOkEn", "oWnSeCrEtKeY"] {
+        assert!(!shown.contains(secret), "{shown}");
+    }
 }

@@ -1,0 +1,81 @@
+//! What every store must carry: the catalogs' suite, races, and tables with deletion vectors through SQL.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use floe_conformance::cli::doctor::examine;
+use floe_engine::catalog::{Catalog, open_catalog};
+use floe_engine::sql::Session;
+use iceberg::spec::FormatVersion;
+
+use super::catalog_suite::*;
+
+pub type Props = HashMap<String, String>;
+
+pub fn props(of: &[(&str, &str)]) -> Props {
+    of.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect()
+}
+
+async fn open(spec: &str, props: &Props) -> Arc<dyn Catalog> {
+    open_catalog(spec, "lake", props.clone()).await.unwrap()
+}
+
+/// Everything a catalog of `spec` must do.
+pub async fn carries(spec: &str, props: &Props, can: Abilities) {
+    let outside = tempfile::tempdir().unwrap();
+    run(open(spec, props).await, can, &outside.path().display().to_string()).await;
+    loses_no_commit(spec, props).await;
+    keeps_deletes(spec, props).await;
+    let steps = examine(spec, props.clone(), false).await;
+    assert!(steps.len() >= 7 && steps.iter().all(|s| s.outcome.is_ok()), "{spec}: {steps:?}");
+}
+
+async fn loses_no_commit(spec: &str, props: &Props) {
+    const WRITERS: usize = 4;
+    const EACH: usize = 4;
+    let catalog = open(spec, props).await;
+    let id = ident(&["races"], "t");
+    catalog.create_namespace(id.namespace(), HashMap::new()).await.unwrap();
+    catalog.clone().create_table(new_table(&id, FormatVersion::V3)).await.unwrap();
+    let mut tasks = Vec::new();
+    for w in 0..WRITERS {
+        let (catalog, id) = (open(spec, props).await, id.clone());
+        tasks.push(tokio::spawn(async move {
+            for n in 0..EACH {
+                commit_until_done(&catalog, &id, &format!("w{w}-{n}"), "done").await.unwrap();
+            }
+        }));
+    }
+    for t in tasks {
+        t.await.unwrap();
+    }
+    assert_no_lost_commit(&catalog, &id, WRITERS, EACH).await;
+    catalog.drop_table(&id, true).await.unwrap();
+    catalog.drop_namespace(id.namespace()).await.unwrap();
+}
+
+/// The walk through a table with deletion vectors, left in place as `walk.t`.
+async fn keeps_deletes(spec: &str, props: &Props) {
+    let mut session = Session::new(open(spec, props).await, "lake");
+    session
+        .execute(
+            "CREATE NAMESPACE walk; USE walk; \
+             CREATE TABLE t (id INT, s STRING) USING iceberg TBLPROPERTIES('format-version'='3', \
+             'write.delete.mode'='merge-on-read', 'write.update.mode'='merge-on-read'); \
+             INSERT INTO t SELECT id, CAST(id AS STRING) FROM range(20000); \
+             DELETE FROM t WHERE id = 5000; UPDATE t SET s = 'NY' WHERE id = 1",
+        )
+        .await
+        .unwrap_or_else(|e| panic!("{spec}: {e}"));
+    // Another session reads what is in the store, not what the first remembers.
+    let mut session = Session::new(open(spec, props).await, "lake");
+    for (sql, rows) in [
+        ("SELECT * FROM walk.t", 19_999),
+        ("SELECT * FROM walk.t WHERE id = 5000", 0),
+        ("SELECT * FROM walk.t WHERE id = 1 AND s = 'NY'", 1),
+        ("SELECT * FROM walk.t.delete_files WHERE lower(file_format) = 'puffin'", 1),
+    ] {
+        let got = session.execute_one(sql).await.unwrap_or_else(|e| panic!("{spec}: {sql}: {e}"));
+        assert_eq!(got.num_rows(), rows, "{spec}: {sql}");
+    }
+}

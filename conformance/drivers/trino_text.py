@@ -87,6 +87,8 @@ class Text:
                 out.append(f"format_version = {int(v)}")
             elif k == "write.format.default":
                 out.append(f"format = '{FORMATS[v.lower()]}'")
+            elif k.startswith("write.parquet."):
+                raise Skipped(f"Trino sets {k} by its session, not by the table")
             else:
                 extra[k] = v
         if extra:
@@ -118,7 +120,7 @@ class Text:
         if re.match(r"(?is)(RENAME|DROP) COLUMN", rest):
             yield f"ALTER TABLE {name} {rest}"
             return
-        raise Skipped(f"Trino has no equivalent of ALTER TABLE … {' '.join(rest.split()[:2])}")
+        raise Skipped("Trino has no equivalent of ALTER TABLE … " + " ".join(re.findall(r"\w+", rest)[:2]))
 
     def call(self):
         m = re.match(r"(?is)CALL \w+\.system\.(\w+)\s*\((.*)\)$", self.sql)

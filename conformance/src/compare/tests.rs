@@ -62,3 +62,13 @@ fn an_ordered_query_minds_its_order() {
     let d = query(&q, &Rows::new(c, vec![vec![json!(2)], vec![json!(1)]], 10)).expect("order");
     assert_eq!(d.reason, "right rows in the wrong order");
 }
+
+#[test]
+fn sequence_numbers_count_from_the_first_snapshot_the_scenario_knows_of() {
+    let columns =
+        || vec![Column("id".into(), "int".into()), Column("_last_updated_sequence_number".into(), "long".into())];
+    let got = Rows::new(columns(), vec![vec![json!(2), json!(3)], vec![json!(4), Value::Null]], 10);
+    assert_eq!(renumbered(got.clone(), 0), got);
+    let want = Rows::new(columns(), vec![vec![json!(2), json!(2)], vec![json!(4), Value::Null]], 10);
+    assert_eq!(renumbered(got, 1), want);
+}

@@ -47,7 +47,7 @@ def encoder(ty):
     if ty == "boolean":
         return bool
     if ty == "string":
-        return str
+        return lambda v: v.decode() if isinstance(v, bytes) else str(v)
     if ty == "float":
         return lambda v: bits(v, ">f", "7fc00000")
     if ty == "double":

@@ -87,7 +87,7 @@ class Daft(PathReader):
 
 class ChDB(PathReader):
     name, package = "ClickHouse (chDB)", "chdb"
-    refusals = ("ChdbError",)
+    refusals = ("ChdbError", "RuntimeError")
     capabilities = [c for c in READS if c != "read-dv"] + ["equality-deletes"]
 
     def open(self, hello):

@@ -28,7 +28,7 @@ const SCRIPTS: &[(&str, &str)] = &[
     ("path_readers.py", include_str!("../../drivers/path_readers.py")),
     ("sail.py", include_str!("../../drivers/sail.py")),
     ("rest_writers.py", include_str!("../../drivers/rest_writers.py")),
-    ("google.py", include_str!("../../drivers/google.py")),
+    ("google_readers.py", include_str!("../../drivers/google_readers.py")),
     ("published.py", include_str!("../../drivers/published.py")),
     ("trino.py", include_str!("../../drivers/trino.py")),
     ("trino_text.py", include_str!("../../drivers/trino_text.py")),

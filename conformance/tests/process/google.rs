@@ -55,7 +55,7 @@ async fn bigquery_reads_a_published_copy_whose_paths_are_all_moved() {
     let path = std::env::var("PATH").unwrap_or_default();
     let mut engine = Process::start(Launch {
         name: "bigquery".into(),
-        command: vec!["python3".into(), drivers.join("google.py").display().to_string(), "bigquery".into()],
+        command: vec!["python3".into(), drivers.join("google_readers.py").display().to_string(), "bigquery".into()],
         env: vec![
             env("PATH", format!("{}:{path}", dir.display())),
             env("FLOE_GCS_WAREHOUSE", "gs://bucket/x".into()),

@@ -30,7 +30,7 @@ fn launch(scratch: &Path) -> Launch {
         warehouse: scratch.join("warehouse"),
         catalog: "ice".into(),
         rest: None,
-        start_timeout: Duration::from_secs(60),
+        start_timeout: Duration::from_secs(180),
         step_timeout: Duration::from_secs(60),
     }
 }

@@ -67,7 +67,7 @@ async fn bigquery_reads_a_published_copy_whose_paths_are_all_moved() {
         warehouse: dir.join("warehouse"),
         catalog: "ice".into(),
         rest: None,
-        start_timeout: Duration::from_secs(60),
+        start_timeout: Duration::from_secs(180),
         step_timeout: Duration::from_secs(60),
     })
     .await

@@ -59,7 +59,7 @@ fn a_killed_installation_is_absent_and_the_next_one_completes_it() {
     let mut first = install(tmp.path()).spawn().expect("starts");
     let begin = Instant::now();
     while !tmp.path().join("halfway").exists() {
-        assert!(begin.elapsed() < Duration::from_secs(60), "pip was never called");
+        assert!(begin.elapsed() < Duration::from_secs(300), "pip was never called");
         std::thread::sleep(Duration::from_millis(20));
     }
     first.kill().expect("kill");

@@ -24,16 +24,16 @@ pub fn find_root() -> Option<PathBuf> {
     places.into_iter().find(|p| p.is_dir())
 }
 
-/// All scenarios below `root` whose id matches `glob` (`*` any text), in order of id. All faults are reported, not only the first.
+/// All scenarios below `root` whose id matches `glob` (`*` any text), in order of id. All faults in them are reported, not
+/// only the first; other files are not read, for the model of a large one takes seconds.
 pub fn load_all(root: &Path, glob: &str) -> Result<Vec<Scenario>, Vec<ScenarioError>> {
     let mut files = Vec::new();
     collect(root, &mut files);
     files.sort();
     let (mut out, mut faults) = (Vec::new(), Vec::new());
-    for f in files {
-        match load_file(root, &f) {
-            Ok(s) if matches(glob, &s.id) => out.push(s),
-            Ok(_) => {}
+    for f in files.iter().filter(|f| matches(glob, &id_of(root, f))) {
+        match load_file(root, f) {
+            Ok(s) => out.push(s),
             Err(e) => faults.push(e),
         }
     }
@@ -51,9 +51,13 @@ fn collect(dir: &Path, out: &mut Vec<PathBuf>) {
     }
 }
 
+fn id_of(root: &Path, path: &Path) -> String {
+    path.strip_prefix(root).unwrap_or(path).with_extension("").to_string_lossy().replace('\\', "/")
+}
+
 /// One file; its id is its path below `root` without the ending.
 pub fn load_file(root: &Path, path: &Path) -> Result<Scenario, ScenarioError> {
-    let id = path.strip_prefix(root).unwrap_or(path).with_extension("").to_string_lossy().replace('\\', "/");
+    let id = id_of(root, path);
     let text = std::fs::read_to_string(path).map_err(|e| ScenarioError {
         file: path.display().to_string(),
         line: 1,

@@ -24,6 +24,10 @@ conformance *ARGS:
 bench *ARGS:
     cargo bench --package floe-benches {{ARGS}}
 
+# Measure the project's speed targets on 20 million rows: codec scan delete planning audit changelog sync
+targets *PARTS:
+    cargo bench --package floe-benches --bench targets -- {{PARTS}}
+
 # Make the pages of the last run again and print its matrix
 report RUN="out":
     cargo floe report pages {{RUN}}

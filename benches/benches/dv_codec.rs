@@ -3,38 +3,21 @@
 use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use floe_benches::{positions, quick};
 use floe_engine::dv::DeletionVector;
 use roaring::RoaringTreemap;
 
-/// Positions by shape: every 1000th, 1 % at random, every second at random, runs of 1000.
-fn positions(shape: &str, n: u64) -> Vec<u64> {
-    let mut state = 88172645463325252u64;
-    let mut random = |below: u64| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state % below
-    };
-    let mut out: Vec<u64> = match shape {
-        "sparse" => (0..n).map(|i| i * 1000).collect(),
-        "random" => (0..n).map(|_| random(n * 100)).collect(),
-        "dense" => (0..n).map(|_| random(n * 2)).collect(),
-        _ => (0..n).map(|i| i + i / 1000 * 10).collect(),
-    };
-    out.sort_unstable();
-    out.dedup();
-    out
-}
+const SHAPES: [&str; 4] = ["sparse", "random", "dense", "runs"];
 
 fn codec(c: &mut Criterion) {
-    for shape in ["sparse", "random", "dense", "runs"] {
+    for shape in SHAPES {
         let mut group = c.benchmark_group(format!("dv_codec/{shape}"));
-        for n in [1_000u64, 100_000, 1_000_000, 10_000_000] {
+        for n in [1_000u64, 10_000, 100_000, 1_000_000, 10_000_000] {
             let set = positions(shape, n);
             let dv = DeletionVector::try_from_positions(set.iter().copied()).expect("positions below 2^63");
             let mut raw = RoaringTreemap::from_sorted_iter(set.iter().copied()).expect("sorted");
             let blob = dv.encode().expect("below 2 GiB");
-            group.throughput(Throughput::Bytes(blob.len() as u64)).sample_size(10);
+            group.throughput(Throughput::Bytes(blob.len() as u64));
             group.bench_with_input(BenchmarkId::new("encode", n), &dv, |b, dv| b.iter(|| dv.encode()));
             group.bench_with_input(BenchmarkId::new("decode", n), &blob, |b, blob| {
                 b.iter(|| DeletionVector::decode(black_box(blob)))
@@ -59,14 +42,15 @@ fn codec(c: &mut Criterion) {
     }
 }
 
+/// Masks of all batches of a file of at most 20 million rows.
 fn mask(c: &mut Criterion) {
     let mut group = c.benchmark_group("dv_mask");
-    for shape in ["sparse", "random", "dense", "runs"] {
+    for shape in SHAPES {
         let set = positions(shape, 1_000_000);
         let dv = DeletionVector::try_from_positions(set.iter().copied()).expect("positions below 2^63");
         let rows = dv.max().map_or(0, |m| m + 1).min(20_000_000);
         for batch in [8_192usize, 65_536] {
-            group.throughput(Throughput::Elements(rows)).sample_size(10);
+            group.throughput(Throughput::Elements(rows));
             group.bench_with_input(BenchmarkId::new(shape, batch), &dv, |b, dv| {
                 b.iter(|| {
                     (0..rows)
@@ -81,5 +65,5 @@ fn mask(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, codec, mask);
+criterion_group!(name = benches; config = quick(); targets = codec, mask);
 criterion_main!(benches);

@@ -170,21 +170,21 @@ pub(super) fn check(bytes: &[u8], base: usize, mut found: impl FnMut(u16, Contai
 
 /// Runs are sorted, apart by at least one value, inside the container, and hold `cardinality` values.
 fn check_runs(body: &[u8], cardinality: u32) -> Result<(), (usize, String)> {
-    let (mut total, mut free_from, mut bad) = (0, 0, false);
-    let mut step = |run: &[u8], free_from: &mut u32| {
-        let start = u32::from(u16::from_le_bytes([run[0], run[1]]));
-        let end = start + u32::from(u16::from_le_bytes([run[2], run[3]]));
-        total += end - start + 1;
-        let fault = (start < *free_from) | (end > MAX_LOW);
-        *free_from = end + 2;
-        fault
+    // start in the low half, length − 1 in the high half; signed, so that the compiler makes vector code of the comparison
+    let run = |b: &[u8]| {
+        let v = u32::from_le_bytes([b[0], b[1], b[2], b[3]]);
+        ((v & 0xFFFF) as i32, (v >> 16) as i32)
     };
-    for run in body.chunks_exact(4) {
-        bad |= step(run, &mut free_from);
-    }
-    if bad {
-        let mut free_from = 0;
-        let i = body.chunks_exact(4).position(|r| step(r, &mut free_from)).unwrap_or_default();
+    let apart = |a: &[u8], b: &[u8]| {
+        let ((start, extra), (next, _)) = (run(a), run(b));
+        start + extra + 1 < next
+    };
+    let runs = || body.chunks_exact(4);
+    let pairs = || runs().zip(body.get(4..).unwrap_or_default().chunks_exact(4));
+    // the last run that is apart from all before ends last
+    let ends_inside = runs().next_back().is_none_or(|r| run(r).0 + run(r).1 <= MAX_LOW as i32);
+    if !(pairs().fold(true, |ok, (a, b)| ok & apart(a, b)) && ends_inside) {
+        let i = pairs().position(|(a, b)| !apart(a, b)).map_or(runs().len() - 1, |i| i + 1);
         return Err((
             4 * i,
             format!(
@@ -192,7 +192,8 @@ fn check_runs(body: &[u8], cardinality: u32) -> Result<(), (usize, String)> {
             ),
         ));
     }
-    if total != cardinality {
+    let total = runs().map(|r| run(r).1 + 1).sum::<i32>();
+    if total != cardinality as i32 {
         return Err((0, format!("runs of {total} values in a container of cardinality {cardinality}")));
     }
     Ok(())

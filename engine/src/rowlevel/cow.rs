@@ -48,7 +48,7 @@ pub async fn rewrite(
     let mut written = Written::default();
     let normal: HashSet<String> = files.iter().map(|f| normalize(f)).collect();
     let touched: Vec<_> = planned.tasks.iter().filter(|t| normal.contains(&normalize(&t.entry.file.path))).collect();
-    let only = target.provider()?.only_files(normal.clone());
+    let only = target.provider()?.over_plan(planned).only_files(normal.clone());
     let bytes: i64 = touched.iter().map(|t| t.entry.file.file_size).sum();
     let rows: i64 = touched.iter().map(|t| t.entry.file.record_count).sum();
     let columns = target.table.metadata().current_schema().as_struct().fields().len() as i64;

@@ -26,7 +26,7 @@ pub async fn delete(planner: &dyn QueryPlanner, target: &Target, selection: Opti
     let selection = selection.unwrap_or_else(finish::true_literal);
     let alias = quoted(&target.alias);
     let bytes = planned.tasks.iter().map(|t| t.entry.file.file_size).sum();
-    let cx = statement_context(planner, target.provider()?, bytes);
+    let cx = statement_context(planner, target.provider()?.over_plan(&planned), bytes);
     match mode {
         Mode::MergeOnRead => {
             let sql = format!("SELECT {alias}._file, {alias}._pos FROM {TARGET} AS {alias} WHERE $1");

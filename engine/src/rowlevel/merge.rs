@@ -65,7 +65,7 @@ pub async fn merge(planner: &dyn QueryPlanner, target: &Target, m: &MergeStateme
     let mode = target.mode("merge")?;
     let (planned, pruner) = target.plan(Pred::True).await?;
     let bytes = planned.tasks.iter().map(|t| t.entry.file.file_size).sum();
-    let cx = statement_context(planner, target.provider()?, bytes);
+    let cx = statement_context(planner, target.provider()?.over_plan(&planned), bytes);
     let source_columns = source_columns(&cx, m)?;
     let sources = [(SOURCE, m.source.clone())];
     let unconditional_delete =

@@ -31,7 +31,7 @@ pub async fn update(
     let selection = selection.unwrap_or_else(finish::true_literal);
     let alias = quoted(&target.alias);
     let bytes = planned.tasks.iter().map(|t| t.entry.file.file_size).sum();
-    let cx = statement_context(planner, target.provider()?, bytes);
+    let cx = statement_context(planner, target.provider()?.over_plan(&planned), bytes);
     let mut exprs = vec![selection];
     let current = |c: &str| format!("{alias}.{}", quoted(c));
     match mode {

@@ -19,7 +19,7 @@ use iceberg::spec::{Schema, SchemaRef as IcebergSchemaRef};
 use super::columns::{META_COLUMNS, MetaColumn};
 use super::exec::IcebergScanExec;
 use super::output::{OutColumn, Output};
-use super::plan::{self, FileTask};
+use super::plan::{self, FileTask, Planned};
 use super::reader::{LateFilter, ScanContext};
 use super::split;
 use crate::deletes::DeleteLoader;
@@ -37,6 +37,7 @@ pub struct IcebergTableProvider {
     table_columns: usize,
     arrow: SchemaRef,
     only_files: Option<Arc<HashSet<String>>>,
+    planned: Option<Arc<Vec<FileTask>>>,
 }
 
 impl IcebergTableProvider {
@@ -72,13 +73,21 @@ impl IcebergTableProvider {
             }
         }
         let arrow = Arc::new(ArrowSchema::new(fields));
-        Ok(Self { table, snapshot_id, schema, table_columns, arrow, only_files: None })
+        Ok(Self { table, snapshot_id, schema, table_columns, arrow, only_files: None, planned: None })
     }
 
     /// Restricts the scan to data files by path (normalised): copy-on-write reads just what it rewrites.
     #[must_use]
     pub fn only_files(mut self, paths: HashSet<String>) -> Self {
         self.only_files = Some(Arc::new(paths));
+        self
+    }
+
+    /// Reads from a plan of the same snapshot that is there already, so that its manifests are read once. Every row that the
+    /// queries over this table ask for must lie in the plan's files.
+    #[must_use]
+    pub fn over_plan(mut self, planned: &Planned) -> Self {
+        self.planned = Some(Arc::new(planned.tasks.clone()));
         self
     }
 
@@ -190,15 +199,18 @@ impl TableProvider for IcebergTableProvider {
         let output = self.output(projection.map(Vec::as_slice))?;
         let pred = from_df_all(filters, &self.schema, &metadata.ext);
         let pruner = Arc::new(FilePruner::new(pred, &metadata.inner));
-        let mut planned = plan::plan(&self.table, self.snapshot_id, &pruner).await?;
+        let mut tasks = match &self.planned {
+            Some(tasks) => tasks.iter().filter(|t| pruner.may_match(&t.entry.file)).cloned().collect(),
+            None => plan::plan(&self.table, self.snapshot_id, &pruner).await?.tasks,
+        };
         if let Some(only) = &self.only_files {
-            planned.tasks.retain(|t| only.contains(&normalize(&t.entry.file.path)));
+            tasks.retain(|t| only.contains(&normalize(&t.entry.file.path)));
         }
         let exact_rows =
-            (filters.is_empty() && !output.wants(MetaColumn::Deleted)).then(|| exact_rows(&planned.tasks)).flatten();
+            (filters.is_empty() && !output.wants(MetaColumn::Deleted)).then(|| exact_rows(&tasks)).flatten();
         let late = self.late_filter(state, &output, filters)?;
         let parallelism = state.config().target_partitions();
-        let groups = split::group(planned.tasks, &self.table, parallelism);
+        let groups = split::group(tasks, &self.table, parallelism);
         let cx = ScanContext {
             io: self.table.io().clone(),
             deletes: DeleteLoader::new(self.table.io().clone(), metadata.clone()),

@@ -1,5 +1,6 @@
 //! Change data capture: the row-level changes between snapshots, a stream of them, and a copy kept in step (CDC-*).
 
+mod carry;
 mod changelog;
 mod columns;
 pub mod config;

@@ -5,7 +5,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Array, AsArray, BooleanArray, Int64Array, RecordBatch};
-use arrow::compute::filter_record_batch;
+use arrow::buffer::BooleanBuffer;
+use arrow::compute::{filter, filter_record_batch};
 use arrow::datatypes::{DataType, FieldRef, Int64Type, SchemaRef};
 use datafusion::physical_expr::PhysicalExpr;
 use futures::stream::BoxStream;
@@ -376,22 +377,35 @@ fn root_of(schema: &SchemaRef, id: i32) -> Option<usize> {
     schema.fields().iter().position(|f| holds(f, id))
 }
 
-/// Whether each row is live on one side.
-fn alive(deletes: &Loaded, exists: bool, batch: &RecordBatch, positions: &[u64]) -> Result<Vec<bool>> {
+/// Rows that are live on one side.
+fn alive(deletes: &Loaded, exists: bool, batch: &RecordBatch, positions: &[u64]) -> Result<BooleanBuffer> {
+    let n = positions.len();
     if !exists {
-        return Ok(vec![false; positions.len()]);
+        return Ok(BooleanBuffer::new_unset(n));
     }
-    let mut out: Vec<bool> = match &deletes.positions {
-        Some(dv) => positions.iter().map(|p| !dv.contains(*p)).collect(),
-        None => vec![true; positions.len()],
+    let mut out = match (&deletes.positions, positions) {
+        (None, _) => BooleanBuffer::new_set(n),
+        (Some(dv), [first, .., last]) if last - first + 1 == n as u64 => {
+            dv.keep_mask(*first, n).unwrap_or_else(|| BooleanBuffer::new_set(n))
+        }
+        (Some(dv), _) => BooleanBuffer::collect_bool(n, |i| !dv.contains(positions[i])),
     };
     for set in &deletes.equality {
-        let keep = set.keep(batch)?;
-        for (o, i) in out.iter_mut().zip(0..) {
-            *o &= keep.value(i);
-        }
+        out = &out & set.keep(batch)?.values();
     }
     Ok(out)
+}
+
+/// A lineage column as the file stores it.
+fn stored(batch: &RecordBatch, id: i32) -> Result<Option<Int64Array>> {
+    let Some(i) = root_of(batch.schema_ref(), id) else {
+        return Ok(None);
+    };
+    let c = batch.column(i).as_primitive_opt::<Int64Type>().ok_or_else(|| {
+        Error::malformed(format!("lineage column has type {}; long is required", batch.column(i).data_type()))
+            .clause("LINEAGE-18")
+    })?;
+    Ok(Some(c.clone()))
 }
 
 fn split(
@@ -399,59 +413,67 @@ fn split(
     batch: &RecordBatch,
     adapter: &BatchAdapter,
     positions: Vec<u64>,
-    filter: Option<&dyn PhysicalExpr>,
+    predicate: Option<&dyn PhysicalExpr>,
 ) -> Result<Vec<Changed>> {
-    if positions.len() != batch.num_rows() {
+    let n = positions.len();
+    if n != batch.num_rows() {
         return Err(Error::internal("the reader gave other rows than were selected"));
     }
     let before = alive(&p.before_deletes, p.before.is_some(), batch, &positions)?;
     let after = alive(&p.after_deletes, p.after.is_some(), batch, &positions)?;
     let table = adapter.adapt(batch)?;
-    let passes = match filter {
+    let passes = match predicate {
         Some(f) => {
-            let v = f.evaluate(&table)?.into_array(table.num_rows())?;
+            let v = f.evaluate(&table)?.into_array(n)?;
             let v = v
                 .as_boolean_opt()
                 .ok_or_else(|| Error::invalid(format!("the filter gives {}, not true or false", v.data_type())))?;
-            v.iter().map(|b| b == Some(true)).collect()
+            // null passes no more than false does
+            Some(v.nulls().map_or_else(|| v.values().clone(), |valid| v.values() & valid.inner()))
         }
-        None => vec![true; positions.len()],
+        None => None,
     };
     let mut out = Vec::new();
     for (kind, live, other, entry) in
         [(Kind::Delete, &before, &after, &p.before), (Kind::Insert, &after, &before, &p.after)]
     {
         let Some(entry) = entry else { continue };
-        let mask: BooleanArray = (0..positions.len()).map(|i| Some(live[i] && !other[i] && passes[i])).collect();
-        if mask.true_count() == 0 {
+        let mut mask = live & &!other;
+        if let Some(passes) = &passes {
+            mask = &mask & passes;
+        }
+        let count = mask.count_set_bits();
+        if count == 0 {
             continue;
         }
-        let picked: Vec<usize> = (0..positions.len()).filter(|i| mask.value(*i)).collect();
-        let stored = |id: i32| -> Result<Option<Int64Array>> {
-            let Some(i) = root_of(batch.schema_ref(), id) else {
-                return Ok(None);
-            };
-            let c = batch.column(i).as_primitive_opt::<Int64Type>().ok_or_else(|| {
-                Error::malformed(format!("lineage column has type {}; long is required", batch.column(i).data_type()))
-                    .clause("LINEAGE-18")
-            })?;
-            Ok(Some(c.clone()))
+        let mask = BooleanArray::new(mask, None);
+        // most batches of a file that is read whole need no filter
+        let some = count < n;
+        let pick = |c: Int64Array| -> Result<Int64Array> {
+            Ok(if some { filter(&c, &mask)?.as_primitive::<Int64Type>().clone() } else { c })
         };
+        let (ids, updated) = (stored(batch, ROW_ID_FIELD_ID)?, stored(batch, LAST_UPDATED_FIELD_ID)?);
+        let (ids, updated) = (ids.map(pick).transpose()?, updated.map(pick).transpose()?);
+        let positions: Vec<u64> =
+            if some { mask.values().set_indices().map(|i| positions[i]).collect() } else { positions.clone() };
         // LINEAGE-4, LINEAGE-5
-        let (ids, updated) = (stored(ROW_ID_FIELD_ID)?, stored(LAST_UPDATED_FIELD_ID)?);
-        let value = |c: &Option<Int64Array>, i: usize| c.as_ref().filter(|c| c.is_valid(i)).map(|c| c.value(i));
         let (first, sequence) = (entry.file.first_row_id, entry.sequence_number);
-        let row_ids =
-            picked.iter().map(|i| first.map(|f| value(&ids, *i).unwrap_or(f + positions[*i] as i64))).collect();
-        let last_updated =
-            picked.iter().map(|i| first.and(sequence).map(|s| value(&updated, *i).unwrap_or(s))).collect();
-        out.push(Changed {
-            kind,
-            rows: filter_record_batch(&table, &mask)?,
-            positions: picked.iter().map(|i| positions[*i]).collect(),
-            row_ids,
-            last_updated,
-        });
+        let row_ids = match (first, ids) {
+            (None, _) => Int64Array::new_null(count),
+            (Some(_), Some(ids)) if ids.null_count() == 0 => ids,
+            (Some(f), Some(ids)) => {
+                ids.iter().zip(&positions).map(|(id, p)| Some(id.unwrap_or(f + *p as i64))).collect()
+            }
+            (Some(f), None) => Int64Array::from_iter_values(positions.iter().map(|p| f + *p as i64)),
+        };
+        let last_updated = match (first.and(sequence), updated) {
+            (None, _) => Int64Array::new_null(count),
+            (Some(_), Some(updated)) if updated.null_count() == 0 => updated,
+            (Some(s), Some(updated)) => updated.iter().map(|u| Some(u.unwrap_or(s))).collect(),
+            (Some(s), None) => Int64Array::from(vec![s; count]),
+        };
+        let rows = if some { filter_record_batch(&table, &mask)? } else { table.clone() };
+        out.push(Changed { kind, rows, positions, row_ids, last_updated });
     }
     Ok(out)
 }

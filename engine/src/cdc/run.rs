@@ -13,6 +13,7 @@ use futures::{StreamExt, TryStreamExt};
 use iceberg::spec::SnapshotRef;
 use tokio::sync::mpsc::Sender;
 
+use super::carry::{self, Index, Lineage, Span, Stretch};
 use super::changelog::MetaColumns;
 use super::columns::prune;
 use super::diff::DiffPlanner;
@@ -28,8 +29,8 @@ use crate::{Error, Result, Table};
 const OUTPUT_ROWS: usize = 8192;
 /// Files whose deletes are loaded at a time.
 const PREPARE_CONCURRENCY: usize = 8;
-/// Row ids that the search for carried-over rows holds at a time.
-const LINEAGE_ROWS: usize = 4_000_000;
+/// Files whose lineage is read at a time.
+const LINEAGE_CONCURRENCY: usize = 2;
 
 /// Output of a scan; closed when nobody reads any more.
 type Output = Sender<std::result::Result<RecordBatch, DataFusionError>>;
@@ -131,41 +132,34 @@ impl Run {
         }
         let reader = self.reader.lineage_only()?;
         let rows: u64 = removed.iter().map(|i| sources[*i].rows()).sum();
-        let passes = usize::try_from(rows).unwrap_or(usize::MAX).div_ceil(LINEAGE_ROWS).max(1) as i64;
-        let mut moved: HashMap<usize, DeletionVector> = HashMap::new();
-        for pass in 0..passes {
-            let mut old: HashMap<i64, (i64, u32, u64)> = HashMap::new();
-            for i in &removed {
-                let mut stream = reader.read(sources[*i].prepared.clone(), None).await?;
-                while let Some(c) = stream.try_next().await? {
-                    for (n, pos) in c.positions.iter().enumerate() {
-                        if c.row_ids.is_valid(n) && c.last_updated.is_valid(n) && c.row_ids.value(n) % passes == pass {
-                            old.insert(c.row_ids.value(n), (c.last_updated.value(n), *i as u32, *pos));
-                        }
-                    }
-                }
+        let prepared = |i: &usize| (*i as u32, sources[*i].prepared.clone());
+        let removed: Vec<_> = removed.iter().map(prepared).collect();
+        let added: Vec<_> = added.iter().map(prepared).collect();
+        let mut moved: HashMap<u32, DeletionVector> = HashMap::new();
+        let (mut pass, mut passes) = (0, 1);
+        while pass < passes {
+            let runs = each(&removed, {
+                let reader = reader.clone();
+                move |i, p| runs_of(reader.clone(), i, p, pass, passes)
+            });
+            let runs: Vec<Stretch> = runs.await?.into_iter().flatten().collect();
+            if passes == 1 && runs.len() > carry::MAX_RUNS {
+                passes = rows.div_ceil(carry::MAX_RUNS as u64);
+                continue;
             }
-            for i in &added {
-                let mut stream = reader.read(sources[*i].prepared.clone(), None).await?;
-                while let Some(c) = stream.try_next().await? {
-                    for (n, pos) in c.positions.iter().enumerate() {
-                        if !c.row_ids.is_valid(n) || !c.last_updated.is_valid(n) {
-                            continue;
-                        }
-                        let id = c.row_ids.value(n);
-                        if let Some((updated, from, at)) = old.get(&id).copied()
-                            && updated == c.last_updated.value(n)
-                        {
-                            old.remove(&id);
-                            moved.entry(from as usize).or_default().try_insert(at)?;
-                            moved.entry(*i).or_default().try_insert(*pos)?;
-                        }
-                    }
-                }
+            let index = Arc::new(Index::new(runs));
+            let spans = each(&added, {
+                let reader = reader.clone();
+                move |_, p| spans_of(reader.clone(), index.clone(), p)
+            });
+            for ((i, _), spans) in added.iter().zip(spans.await?) {
+                carry::mark(&mut moved, *i, &spans)?;
             }
+            pass += 1;
         }
         for (i, rows) in moved {
-            sources[i].only = Some(sources[i].prepared.candidates.difference(&rows));
+            let source = &mut sources[i as usize];
+            source.only = Some(source.prepared.candidates.difference(&rows));
         }
         Ok(())
     }
@@ -312,6 +306,51 @@ impl Run {
         }
         Ok(RecordBatch::try_new(self.schema.clone(), columns)?)
     }
+}
+
+/// Runs `work` for several files, a task each, so that they decode on all cores; results in the files' order.
+async fn each<T, F, W>(files: &[(u32, Arc<Prepared>)], work: W) -> Result<Vec<T>>
+where
+    T: Send + 'static,
+    F: Future<Output = Result<T>> + Send + 'static,
+    W: Fn(u32, Arc<Prepared>) -> F,
+{
+    let tasks: Vec<F> = files.iter().map(|(i, p)| work(*i, p.clone())).collect();
+    futures::stream::iter(tasks)
+        .map(|task| async move {
+            tokio::spawn(task).await.map_err(|e| Error::internal(format!("reading of lineage stopped: {e}")))?
+        })
+        .buffered(LINEAGE_CONCURRENCY)
+        .try_collect()
+        .await
+}
+
+/// The rows of a removed file as runs.
+async fn runs_of(reader: RowReader, source: u32, file: Arc<Prepared>, pass: u64, passes: u64) -> Result<Vec<Stretch>> {
+    let mut runs = Vec::new();
+    let mut stream = reader.read(file, None).await?;
+    while let Some(c) = stream.try_next().await? {
+        carry::add_runs(&mut runs, source, &lineage(&c), |id| carry::in_pass(id, pass, passes));
+        if passes == 1 && runs.len() > carry::MAX_RUNS {
+            // the caller starts again with several passes
+            break;
+        }
+    }
+    Ok(runs)
+}
+
+/// The rows of an added file that were only moved.
+async fn spans_of(reader: RowReader, index: Arc<Index>, file: Arc<Prepared>) -> Result<Vec<Span>> {
+    let mut spans = Vec::new();
+    let mut stream = reader.read(file, None).await?;
+    while let Some(c) = stream.try_next().await? {
+        index.find(&mut spans, &lineage(&c));
+    }
+    Ok(spans)
+}
+
+fn lineage(c: &Changed) -> Lineage<'_> {
+    Lineage { ids: &c.row_ids, updated: &c.last_updated, positions: &c.positions }
 }
 
 /// Sends a batch; false when nobody listens any more.

@@ -1,5 +1,6 @@
 //! The conformance workbench: scenarios as data, engines as processes, and the matrix of who can share a table with whom.
 
+pub mod bench;
 pub mod cli;
 pub mod compare;
 pub mod drivers;

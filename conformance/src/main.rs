@@ -25,6 +25,8 @@ enum Command {
     Dv(cli::dv::DvArgs),
     /// Run every scenario on every engine present, print the matrix, write the report
     Conformance(cli::conformance::ConformanceArgs),
+    /// Measure the same workload on every engine, with rows compared first
+    Bench(cli::bench::BenchArgs),
     /// Rewrite files, expire snapshots, remove orphans, roll back
     Maintenance(cli::maintenance::MaintenanceArgs),
     /// Managed I/O: read or write rows as a configuration says
@@ -74,6 +76,7 @@ async fn run() -> ExitCode {
         Command::Cdc(a) => return cli::cdc::run(a).await,
         Command::Io(a) => return cli::io::run(a).await,
         Command::Audit(a) => return cli::audit::run(a).await,
+        Command::Bench(a) => cli::bench::run(&a).await,
         Command::Maintenance(a) => cli::maintenance::run(&a).await,
         Command::Dv(a) => cli::dv::run(&a).await,
         Command::Conformance(a) => cli::conformance::run(&a).await,

@@ -50,7 +50,7 @@ pub struct ConformanceArgs {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Launcher {
+pub(super) enum Launcher {
     /// Processes of this machine
     Native,
     /// Containers
@@ -241,7 +241,7 @@ fn choose(args: &ConformanceArgs) -> Result<(bool, Vec<Engine>), String> {
 }
 
 /// Makes the output folder and removes an earlier run's tables from it.
-fn prepare(out: &Path) -> Result<PathBuf, String> {
+pub(super) fn prepare(out: &Path) -> Result<PathBuf, String> {
     let io = |e: std::io::Error| format!("cannot use {} for output: {e}", out.display());
     std::fs::create_dir_all(out).map_err(io)?;
     let out = out.canonicalize().map_err(io)?;
@@ -255,7 +255,7 @@ fn prepare(out: &Path) -> Result<PathBuf, String> {
     Ok(out)
 }
 
-fn bar(quiet: bool) -> ProgressBar {
+pub(super) fn bar(quiet: bool) -> ProgressBar {
     use std::io::IsTerminal as _;
     if quiet || !std::io::stderr().is_terminal() {
         return ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
@@ -279,7 +279,7 @@ fn row_of_floe(d: &Floe) -> EngineRow {
 }
 
 /// Installs and starts an engine; without a process the row says why.
-async fn start(engine: Engine, launcher: Launcher, out: &Path, rest: &str) -> (EngineRow, Option<Process>) {
+pub(super) async fn start(engine: Engine, launcher: Launcher, out: &Path, rest: &str) -> (EngineRow, Option<Process>) {
     let mut row = EngineRow {
         name: engine.name.clone(),
         title: engine.title.clone(),

@@ -1,6 +1,7 @@
 //! Subcommands of `floe`.
 
 pub mod audit;
+pub mod bench;
 pub mod cdc;
 pub mod conformance;
 pub mod doctor;

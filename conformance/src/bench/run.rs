@@ -1,0 +1,249 @@
+//! Runs the workload: all engines take turns within every round.
+
+use std::path::Path;
+use std::time::Instant;
+
+use serde_json::Value;
+
+use super::model::{Change, Model, NARROW, WIDE};
+use super::{Contender, Plan, Report, Sample};
+use crate::drivers::Driver;
+use crate::facts::TableState;
+use crate::protocol::{Answer, TableRef};
+
+/// Name of the shared catalog in statements.
+const CATALOG: &str = "ice";
+const NAMESPACE: &str = "bench";
+
+/// A table of one writer and mode, with what its rows must be.
+struct Subject {
+    writer: usize,
+    mode: String,
+    name: String,
+    model: Model,
+    /// Why it takes no further part: a statement failed or left wrong rows.
+    broken: String,
+}
+
+/// Runs the plan on started engines over `warehouse`. `tell` hears what is being measured.
+pub async fn run(
+    plan: &Plan,
+    warehouse: &Path,
+    drivers: &mut [Box<dyn Driver>],
+    absent: Vec<(String, String)>,
+    tell: &dyn Fn(&str),
+) -> Report {
+    let mut run = Run { plan, warehouse, drivers, samples: Vec::new(), tell };
+    let mut subjects = run.make().await;
+    run.scans(&mut subjects, "no deletes").await;
+    let per = |f: fn(u32) -> Change| (0..=plan.samples).map(f).collect::<Vec<_>>();
+    run.changes(&mut subjects, &per(|i| Change::DeleteOne(90 + 1000 * i))).await;
+    run.changes(&mut subjects, &per(Change::Delete)).await;
+    run.scans(&mut subjects, &format!("{} % deleted", plan.samples + 1)).await;
+    run.changes(&mut subjects, &per(|i| Change::Update(30 + i))).await;
+    run.changes(&mut subjects, &per(|i| Change::Merge(60 + i))).await;
+    run.scans(&mut subjects, "after all changes").await;
+    let engines = run
+        .drivers
+        .iter()
+        .map(|d| Contender {
+            name: d.name().into(),
+            version: d.hello().version.clone(),
+            iceberg: d.hello().iceberg.clone(),
+        })
+        .collect();
+    Report {
+        schema: 1,
+        floe: env!("CARGO_PKG_VERSION").into(),
+        machine: machine(),
+        plan: plan.clone(),
+        engines,
+        absent,
+        samples: run.samples,
+    }
+}
+
+struct Run<'a> {
+    plan: &'a Plan,
+    warehouse: &'a Path,
+    drivers: &'a mut [Box<dyn Driver>],
+    samples: Vec<Sample>,
+    tell: &'a dyn Fn(&str),
+}
+
+impl Run<'_> {
+    fn table(&self, name: &str) -> TableRef {
+        let folder = self.warehouse.join(NAMESPACE).join(name);
+        let state = TableState::read(&folder).ok().flatten();
+        TableRef {
+            namespace: NAMESPACE.into(),
+            name: name.into(),
+            location: folder.display().to_string(),
+            metadata: state.map_or_else(String::new, |s| s.metadata.display().to_string()),
+            snapshot: None,
+        }
+    }
+
+    /// Makes a table for each writer and mode.
+    async fn make(&mut self) -> Vec<Subject> {
+        let mut out = Vec::new();
+        for mode in &self.plan.modes {
+            for writer in 0..self.drivers.len() {
+                if !self.drivers[writer].hello().roles.iter().any(|r| r == "write") {
+                    continue;
+                }
+                let name = format!("{}_{}", self.drivers[writer].name(), mode.replace('-', "_"));
+                let full = format!("{CATALOG}.{NAMESPACE}.{name}");
+                let mut subject = Subject {
+                    writer,
+                    mode: mode.clone(),
+                    model: Model::new(self.plan.rows),
+                    name,
+                    broken: String::new(),
+                };
+                for sql in [
+                    format!("CREATE NAMESPACE IF NOT EXISTS {CATALOG}.{NAMESPACE}"),
+                    format!(
+                        "CREATE TABLE {full} (id BIGINT, city STRING, n BIGINT) USING iceberg TBLPROPERTIES('format-version'='3', \
+                         'write.delete.mode'='{mode}', 'write.update.mode'='{mode}', 'write.merge.mode'='{mode}')"
+                    ),
+                ] {
+                    let table = self.table(&subject.name);
+                    if let Some(why) = failure(self.drivers[writer].apply(&sql, &table).await) {
+                        subject.broken = why;
+                    }
+                }
+                self.statement(&mut subject, "insert", &Model::insert(&full, self.plan.rows), 0).await;
+                out.push(subject);
+            }
+        }
+        out
+    }
+
+    /// Times one statement of a table's writer.
+    async fn statement(&mut self, s: &mut Subject, what: &str, sql: &str, round: u32) {
+        let table = self.table(&s.name);
+        (self.tell)(&format!("{what}: {} {}", self.drivers[s.writer].name(), s.mode));
+        let before = bytes(Path::new(&table.location));
+        let start = Instant::now();
+        if s.broken.is_empty() {
+            s.broken = failure(self.drivers[s.writer].apply(sql, &table).await).unwrap_or_default();
+        }
+        let seconds = start.elapsed().as_secs_f64();
+        let name = self.drivers[s.writer].name().to_string();
+        self.samples.push(Sample {
+            what: what.into(),
+            engine: name.clone(),
+            writer: name,
+            mode: s.mode.clone(),
+            round,
+            seconds: s.broken.is_empty().then_some(seconds),
+            reason: s.broken.clone(),
+            bytes: bytes(Path::new(&table.location)).saturating_sub(before),
+        });
+    }
+
+    /// A round for each change; every table of every writer has its turn in it. The rows are compared at the end, and when
+    /// they are wrong none of the times counts.
+    async fn changes(&mut self, subjects: &mut [Subject], changes: &[Change]) {
+        let first = self.samples.len();
+        for (round, change) in (0u32..).zip(changes) {
+            for s in subjects.iter_mut() {
+                let full = format!("{CATALOG}.{NAMESPACE}.{}", s.name);
+                self.statement(s, change.name(), &change.sql(&full, self.plan.rows), round).await;
+                s.model.apply(*change);
+            }
+        }
+        for s in subjects.iter_mut().filter(|s| s.broken.is_empty()) {
+            if let Err(why) = self.ask(s.writer, s, false).await {
+                s.broken = why;
+                let name = self.drivers[s.writer].name();
+                for x in self.samples[first..].iter_mut().filter(|x| x.writer == name && x.mode == s.mode) {
+                    x.seconds = None;
+                    x.reason.clone_from(&s.broken);
+                }
+            }
+        }
+    }
+
+    /// Every reader reads every table, narrow and wide, in turns.
+    async fn scans(&mut self, subjects: &mut [Subject], state: &str) {
+        for (width, wide) in [("narrow", false), ("wide", true)] {
+            for round in 0..=self.plan.samples {
+                for s in subjects.iter() {
+                    for reader in 0..self.drivers.len() {
+                        let what = format!("scan {width}, {state}");
+                        (self.tell)(&format!("{what}: {} reads {}", self.drivers[reader].name(), s.name));
+                        let took =
+                            if s.broken.is_empty() { self.ask(reader, s, wide).await } else { Err(s.broken.clone()) };
+                        let (seconds, reason) = match took {
+                            Ok(t) => (Some(t), String::new()),
+                            Err(why) => (None, why),
+                        };
+                        self.samples.push(Sample {
+                            what,
+                            engine: self.drivers[reader].name().into(),
+                            writer: self.drivers[s.writer].name().into(),
+                            mode: s.mode.clone(),
+                            round,
+                            seconds,
+                            reason,
+                            bytes: 0,
+                        });
+                    }
+                }
+            }
+        }
+    }
+
+    /// Asks the question; the seconds when the answer is the model's.
+    async fn ask(&mut self, reader: usize, s: &Subject, wide: bool) -> Result<f64, String> {
+        let table = self.table(&s.name);
+        let sql = format!("{}{CATALOG}.{NAMESPACE}.{}", if wide { WIDE } else { NARROW }, s.name);
+        let start = Instant::now();
+        let answer = self.drivers[reader].query(&sql, &table).await;
+        let seconds = start.elapsed().as_secs_f64();
+        let rows = match answer {
+            Answer::Ok(rows) => rows.rows.unwrap_or_default(),
+            other => return Err(failure(other).unwrap_or_default()),
+        };
+        // sums are integers of several types: their digits are compared
+        let plain = |v: &Value| v.as_str().map_or_else(|| v.to_string(), str::to_string);
+        let got: Vec<Vec<String>> = rows.iter().map(|r| r.iter().map(plain).collect()).collect();
+        let want = s.model.answer(wide);
+        if got == [want.clone()] { Ok(seconds) } else { Err(format!("wrong rows: {got:?} instead of {want:?}")) }
+    }
+}
+
+/// Why there is no result.
+fn failure<T>(a: Answer<T>) -> Option<String> {
+    match a {
+        Answer::Ok(_) => None,
+        Answer::Refused(m) => Some(format!("refused: {m}")),
+        Answer::Skipped(m) => Some(m),
+        Answer::Error(m) => Some(format!("failed: {m}")),
+    }
+}
+
+/// Bytes in a folder.
+fn bytes(folder: &Path) -> u64 {
+    std::fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|f| match f.metadata() {
+            Ok(m) if m.is_dir() => bytes(&f.path()),
+            Ok(m) => m.len(),
+            Err(_) => 0,
+        })
+        .sum()
+}
+
+/// Processor and number of cores, as the system tells.
+fn machine() -> String {
+    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = info.lines().find_map(|l| l.strip_prefix("model name")).unwrap_or_default();
+    let model = model.trim_start_matches([' ', '\t', ':']);
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    format!("{}, {cores} cores", if model.is_empty() { std::env::consts::ARCH } else { model })
+}

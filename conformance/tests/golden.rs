@@ -18,17 +18,9 @@ mod golden_steps;
 const NOT_REPLAYED: &[(&str, &str, &str)] = &[
     ("", "compute_table_stats", "Theta sketches are outside the V3 delete path"),
     ("", "compute_partition_stats", "partition statistics files are optional and nobody here reads them"),
-    ("format_avro", "", "Avro data files are read by no crate that fits; refused clearly (tested apart)"),
-    ("format_orc", "", "ORC data files are read by no crate that fits; refused clearly (tested apart)"),
     ("rest_catalog", "", "a log of REST requests, not of statements"),
     ("types_rejected", "'format-version'='4'", "format version 4 is not finished; Iceberg 1.10.1 alone takes it"),
     ("types_rejected.s35-i1101", "truncate(2, v), id", "Spark refuses it only because the table was V4 by then"),
-    (
-        "types_all.s41",
-        "",
-        "its rows are made by Spark 4.1's parse_json; the 3.5 cases replay the same statements without it",
-    ),
-    ("variant_v3.s41", "", "its rows are made by Spark 4.1's variant functions, which floe's SQL does not have"),
 ];
 
 /// Statements that floe accepts although Spark refuses them, with the reason.

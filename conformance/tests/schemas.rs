@@ -296,3 +296,41 @@ fn the_template_passes_the_smoke_scenario_through_the_command_line() {
     assert!(seen.len() > 20, "{} messages", seen.len());
     judge(&seen);
 }
+
+/// docs/cases.md names scenarios and tests; each must be there.
+#[test]
+fn everything_named_in_the_cases_exists() {
+    let root = here().parent().expect("the workspace").to_path_buf();
+    let text = std::fs::read_to_string(root.join("docs/cases.md")).expect("docs/cases.md");
+    let mut sources = Vec::new();
+    for dir in ["engine/src", "engine/tests", "conformance/src", "conformance/tests", "conformance/audit"] {
+        rust_files(&root.join(dir), &mut sources);
+    }
+    let code: String = sources.iter().map(|f| std::fs::read_to_string(f).expect("source")).collect();
+    let mut named = 0;
+    for line in text.lines().filter(|l| l.starts_with("| ") && !l.starts_with("| case")) {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        assert_eq!(cells.len(), 5, "{line}");
+        assert!(!cells[3].is_empty(), "{line}: neither a test nor a reason");
+        for name in cells[3].split('`').skip(1).step_by(2) {
+            named += 1;
+            let exists = match name.split_once('/') {
+                Some(_) => root.join("scenarios").join(name).with_extension("toml").is_file(),
+                None => code.contains(&format!("fn {name}(")),
+            };
+            assert!(exists, "{line}\n`{name}` is no scenario and no test");
+        }
+    }
+    assert!(named > 100, "{named} names");
+}
+
+fn rust_files(dir: &Path, out: &mut Vec<PathBuf>) {
+    for f in std::fs::read_dir(dir).expect("folder").flatten() {
+        let path = f.path();
+        if path.is_dir() {
+            rust_files(&path, out);
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            out.push(path);
+        }
+    }
+}

@@ -30,6 +30,12 @@ impl Metadata {
         }
     }
 
+    /// Whether rows of a spec are in no partition: it has no field, or only `void` ones. An equality delete of such a spec
+    /// is global (SCAN-4).
+    pub fn is_unpartitioned(&self, spec_id: i32) -> bool {
+        self.inner.partition_spec_by_id(spec_id).is_some_and(|s| s.is_unpartitioned())
+    }
+
     /// Parses table metadata, gzip or plain; see [`crate::types::metadata_from_json`].
     pub fn from_json(bytes: &[u8]) -> Result<Self> {
         crate::types::metadata_from_json(bytes)

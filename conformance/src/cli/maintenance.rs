@@ -13,7 +13,7 @@ use super::rows::{self, Format};
 /// Arguments of `floe maintenance`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Each subcommand is the Spark procedure of the same name. An operation that meets a concurrent change of the same rows ends \
+Each subcommand is the procedure of the same name, as in Spark. An operation that meets a concurrent change of the same rows ends \
 with an error and changes nothing; run it again.
 
 Examples:
@@ -38,6 +38,8 @@ enum Procedure {
     RewriteDataFiles(Rewrite),
     /// Merge V2 position-delete files; in a V3 table turn them into deletion vectors
     RewritePositionDeleteFiles(Rewrite),
+    /// Turn equality deletes into deletion vectors (V3) or position deletes (V2)
+    ConvertEqualityDeletes(Table),
     /// Pack manifests
     RewriteManifests(Table),
     /// Remove old snapshots, then the files that only they reach
@@ -142,6 +144,7 @@ impl Procedure {
         let (name, table, mut arguments) = match self {
             Self::RewriteDataFiles(r) => ("rewrite_data_files", &r.table, r.arguments()),
             Self::RewritePositionDeleteFiles(r) => ("rewrite_position_delete_files", &r.table, r.arguments()),
+            Self::ConvertEqualityDeletes(t) => ("convert_equality_deletes", &t.table, Vec::new()),
             Self::RewriteManifests(t) => ("rewrite_manifests", &t.table, Vec::new()),
             Self::ExpireSnapshots(e) => ("expire_snapshots", &e.table, e.arguments()),
             Self::RemoveOrphanFiles(o) => ("remove_orphan_files", &o.table, o.arguments()),

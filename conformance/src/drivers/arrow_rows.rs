@@ -6,6 +6,7 @@ use arrow::datatypes::{
     Time64MicrosecondType, TimeUnit, TimestampMicrosecondType, TimestampNanosecondType, UInt8Type, UInt16Type,
     UInt32Type, UInt64Type,
 };
+use floe_engine::sql::functions::{is_variant, variant_json};
 use serde_json::{Value, json};
 
 use crate::value::{Column, Row, f32_text, f64_text};
@@ -43,6 +44,7 @@ fn type_name(f: &Field) -> String {
             }
             other => other.to_string(),
         },
+        DataType::Struct(_) if is_variant(f.data_type()) => "variant".into(),
         DataType::Struct(fields) => {
             let all: Vec<String> = fields.iter().map(|f| format!("{}:{}", f.name(), nested(f))).collect();
             format!("struct<{}>", all.join(","))
@@ -117,6 +119,12 @@ fn value(a: &dyn Array, i: usize, ty: &str) -> Result<Value, String> {
         DataType::FixedSizeBinary(_) => bytes(a.as_fixed_size_binary().value(i), ty),
         DataType::List(f) => list(a.as_list::<i32>().value(i).as_ref(), &type_name(f))?,
         DataType::LargeList(f) => list(a.as_list::<i64>().value(i).as_ref(), &type_name(f))?,
+        DataType::Struct(_) if ty == "variant" => {
+            let text = variant_json(&a.slice(i, 1)).map_err(|e| e.to_string())?;
+            let value: Value = serde_json::from_str(text.value(0)).map_err(|e| format!("variant: {e}"))?;
+            // keys in order, as the drivers of the other engines write them
+            json!(sorted(value).to_string())
+        }
         DataType::Struct(fields) => {
             let s = a.as_struct();
             let each = fields.iter().zip(s.columns()).map(|(f, c)| value(c.as_ref(), i, &type_name(f)));
@@ -139,6 +147,19 @@ fn value(a: &dyn Array, i: usize, ty: &str) -> Result<Value, String> {
         }
         other => return Err(format!("Arrow type {other} has no form in the protocol")),
     })
+}
+
+/// The value with the keys of its objects in order.
+fn sorted(v: Value) -> Value {
+    match v {
+        Value::Object(o) => {
+            let mut entries: Vec<_> = o.into_iter().map(|(k, v)| (k, sorted(v))).collect();
+            entries.sort_by(|a, b| a.0.cmp(&b.0));
+            Value::Object(entries.into_iter().collect())
+        }
+        Value::Array(a) => Value::Array(a.into_iter().map(sorted).collect()),
+        v => v,
+    }
 }
 
 fn list(items: &dyn Array, ty: &str) -> Result<Value, String> {

@@ -14,9 +14,6 @@ use crate::protocol::{Answer, Hello, PROTOCOL, TableRef};
 use crate::scenario::CAPABILITIES;
 use crate::value::Rows;
 
-/// Capabilities that floe does not have.
-const LACKS: &[&str] = &["avro", "orc"];
-
 /// The in-process engine.
 pub struct Floe {
     session: Session,
@@ -28,7 +25,7 @@ impl Floe {
     /// A session over the Hadoop-layout warehouse folder, known to statements as `catalog`.
     pub fn new(warehouse: &Path, catalog: &str) -> floe_engine::Result<Self> {
         let store = HadoopCatalog::new(catalog, &warehouse.display().to_string(), HashMap::new())?;
-        let capabilities = CAPABILITIES.iter().map(|c| c.0).filter(|c| !LACKS.contains(c));
+        let capabilities = CAPABILITIES.iter().map(|c| c.0);
         let words = |w: &[&str]| w.iter().map(ToString::to_string).collect();
         let hello = Hello {
             protocol: PROTOCOL,

@@ -16,6 +16,7 @@ use crate::scenario::{By, Damage, Expected, SPARK_FACTS, Scenario, Step, expecte
 /// What a reader need not be able to do, because only a writer does it.
 const WRITER_ONLY: &[&str] = &[
     "write-dv",
+    "upsert",
     "row-level",
     "merge",
     "upgrade",

@@ -23,6 +23,7 @@ pub const CAPABILITIES: &[(&str, &str)] = &[
     ("write-dv", "writes deletion vectors"),
     ("position-deletes", "applies position delete files"),
     ("equality-deletes", "applies equality delete files"),
+    ("upsert", "writes equality deletes by CALL system.upsert"),
     ("row-level", "DELETE and UPDATE by row"),
     ("merge", "MERGE INTO"),
     ("upgrade", "upgrades a table from version 2 to 3"),

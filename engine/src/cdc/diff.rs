@@ -10,6 +10,7 @@ use crate::deletes::{DeleteIndex, Deletes, file_scope, read_position_deletes};
 use crate::expr::FilePruner;
 use crate::io::normalize;
 use crate::manifest::{Content, DataFile, FileKey, ManifestEntry, Metrics, Status, load_manifest_list, load_manifests};
+use crate::table::Metadata;
 use crate::types::{compare, decode_bound};
 use crate::{Error, Result, Table};
 
@@ -139,8 +140,9 @@ impl DiffPlanner {
                 }
             }
             touched.retain(|p| !gone_or_new.contains(p));
+            let metadata = self.table.metadata().clone();
             let want = |e: &ManifestEntry| {
-                touched.contains(&normalize(&e.file.path)) || equality.iter().any(|d| may_reach(d, e))
+                touched.contains(&normalize(&e.file.path)) || equality.iter().any(|d| may_reach(d, e, &metadata))
             };
             let kept_after = self.find(&after, &want).await?;
             let kept_before = self.find(&before, &want).await?;
@@ -219,7 +221,7 @@ impl DiffPlanner {
         }
         let deletes: Vec<ManifestFile> =
             list.iter().filter(|m| m.content == ManifestContentType::Deletes).cloned().collect();
-        let index = Arc::new(DeleteIndex::build(self.live(&deletes).await?)?);
+        let index = Arc::new(DeleteIndex::build(self.live(&deletes).await?, self.table.metadata())?);
         self.index = Some((id, index.clone()));
         Ok(index)
     }
@@ -300,9 +302,9 @@ fn same_positions(a: &Deletes, b: &Deletes) -> bool {
 }
 
 /// Whether an equality delete can apply to a data file at all (SCAN-3, SCAN-4).
-fn may_reach(delete: &ManifestEntry, data: &ManifestEntry) -> bool {
+fn may_reach(delete: &ManifestEntry, data: &ManifestEntry, metadata: &Metadata) -> bool {
     let older = data.sequence_number.unwrap_or(0) < delete.sequence_number.unwrap_or(0);
-    let place = delete.file.partition.fields().is_empty()
+    let place = metadata.is_unpartitioned(delete.file.spec_id)
         || (delete.file.spec_id == data.file.spec_id && delete.file.partition == data.file.partition);
     older && place
 }

@@ -19,7 +19,7 @@ use super::resolve::Encoder;
 use super::sync::{Outcome, Plan, apply, key_columns, load_or_create};
 use crate::catalog::Catalog;
 use crate::scan::IcebergTableProvider;
-use crate::types::{ExtTypes, arrow_schema};
+use crate::types::{ExtTypes, arrow_schema, column_at};
 use crate::{Error, Result, Table};
 
 /// Streams the rows of a table at its current snapshot: filtered, and only the columns asked for.
@@ -248,7 +248,13 @@ fn changes(rows: &RecordBatch, kinds: &[&'static str], keys: &[String]) -> Resul
     } else {
         let columns = keys
             .iter()
-            .map(|k| rows.column_by_name(k).cloned().ok_or_else(|| no_column(rows, k, "equality_columns")))
+            .map(|k| {
+                let path: Vec<String> = match rows.column_by_name(k) {
+                    Some(_) => vec![k.clone()],
+                    None => k.split('.').map(str::to_string).collect(),
+                };
+                column_at(rows, &path).ok_or_else(|| no_column(rows, k, "equality_columns"))
+            })
             .collect::<Result<Vec<ArrayRef>>>()?;
         let encoded = Encoder::new(columns.iter().map(|c| c.data_type()))?.encode(&columns)?;
         let mut by_key: HashMap<&[u8], (usize, usize)> = HashMap::new();

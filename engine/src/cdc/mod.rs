@@ -13,6 +13,7 @@ mod run;
 mod source;
 pub mod sql;
 pub mod sync;
+mod upsert;
 
 pub use changelog::{ChangelogBuilder, ChangelogScan, DEFAULT_MEMORY, MetaColumns};
 pub use connect::{connect, table_ident};
@@ -20,3 +21,4 @@ pub use diff::{DiffPlanner, FileDiff, Side};
 pub use range::{Base, End, Start, Step, resolve as resolve_snapshot};
 pub use resolve::ChangeType;
 pub use source::CdcSource;
+pub use upsert::{Upsert, Upserted, upsert};

@@ -21,7 +21,7 @@ use crate::deletes::{DeleteLoader, Deletes, EqualityDeletes};
 use crate::dv::DeletionVector;
 use crate::io::FileIo;
 use crate::manifest::{DataFile, FileFormat, ManifestEntry};
-use crate::scan::{BatchAdapter, LAST_UPDATED_FIELD_ID, ROW_ID_FIELD_ID};
+use crate::scan::{BatchAdapter, FileRows, LAST_UPDATED_FIELD_ID, ROW_ID_FIELD_ID};
 use crate::table::Metadata;
 use crate::types::field_id;
 use crate::{Error, Result};
@@ -215,7 +215,7 @@ impl RowReader {
         let narrow = self.lineage_only()?;
         let opened = narrow.open(&side.entry, &sets, &all, false).await?;
         let (mut stream, mut at) = (opened.stream, 0u64);
-        while let Some(batch) = stream.try_next().await.map_err(|e| Error::from(e).at(&file.path))? {
+        while let Some(batch) = stream.try_next().await.map_err(|e| e.at(&file.path))? {
             for set in &sets {
                 let keep = set.keep(&batch)?;
                 for i in (0..keep.len()).filter(|i| !keep.value(*i)) {
@@ -247,7 +247,7 @@ impl RowReader {
         let (adapter, filter) = (opened.adapter, self.filter.clone());
         Ok(opened
             .stream
-            .map_err(move |e| Error::from(e).at(&place))
+            .map_err(move |e| e.at(&place))
             .map(move |batch| {
                 let batch = batch?;
                 let at = positions.next(batch.num_rows());
@@ -266,14 +266,11 @@ impl RowReader {
         lineage: bool,
     ) -> Result<Opened> {
         let file = &entry.file;
-        if file.format != FileFormat::Parquet {
-            return Err(Error::unsupported(format!(
-                "{} data files can't be read; allowed: PARQUET",
-                file.format.as_str()
-            )));
-        }
         if file.key_metadata.is_some() {
             return Err(Error::unsupported("encrypted data files can't be read"));
+        }
+        if file.format != FileFormat::Parquet {
+            return self.open_rows(entry, sets, selected, lineage).await;
         }
         let (store, _, path) = self.io.resolve(&file.path)?;
         let size = u64::try_from(file.file_size).map_err(|_| Error::malformed("negative file_size_in_bytes"))?;
@@ -298,7 +295,7 @@ impl RowReader {
             roots.extend(root_of(&file_schema, LAST_UPDATED_FIELD_ID));
         }
         for s in sets {
-            roots.extend(s.ids().iter().filter_map(|id| root_of(&file_schema, *id)));
+            roots.extend(s.bind(&file_schema, &self.metadata, entry)?);
         }
         let mask = ProjectionMask::roots(metadata.parquet_schema(), roots);
         // whole row groups without a selected row are not touched
@@ -338,12 +335,41 @@ impl RowReader {
         if !whole {
             builder = builder.with_row_selection(RowSelection::from_consecutive_ranges(ranges.into_iter(), taken));
         }
-        Ok(Opened { stream: builder.build()?.boxed(), positions, adapter })
+        Ok(Opened { stream: builder.build()?.map_err(Error::from).boxed(), positions, adapter })
+    }
+
+    /// A file of a format that is decoded whole; rows that are not selected are dropped as they come.
+    async fn open_rows<'a>(
+        &self,
+        entry: &ManifestEntry,
+        sets: impl IntoIterator<Item = &'a EqualityDeletes>,
+        selected: &DeletionVector,
+        lineage: bool,
+    ) -> Result<Opened> {
+        let rows = FileRows::open(&self.io, &entry.file).await?;
+        let adapter = BatchAdapter::try_new(&rows.schema, &self.schema, &self.arrow, &self.metadata, entry)?;
+        let mut roots = adapter.roots().to_vec();
+        if lineage {
+            roots.extend(root_of(&rows.schema, ROW_ID_FIELD_ID));
+            roots.extend(root_of(&rows.schema, LAST_UPDATED_FIELD_ID));
+        }
+        for s in sets {
+            roots.extend(s.bind(&rows.schema, &self.metadata, entry)?);
+        }
+        let wanted = selected.clone();
+        let mut at = 0u64;
+        let stream = futures::stream::iter(rows.batches(&roots, BATCH_ROWS)?).map(move |batch| {
+            let batch = batch?;
+            let mask: BooleanArray = (0..batch.num_rows() as u64).map(|i| Some(wanted.contains(at + i))).collect();
+            at += batch.num_rows() as u64;
+            Ok(filter_record_batch(&batch, &mask)?)
+        });
+        Ok(Opened { stream: stream.boxed(), positions: selected.ranges().collect(), adapter })
     }
 }
 
 struct Opened {
-    stream: BoxStream<'static, std::result::Result<RecordBatch, parquet::errors::ParquetError>>,
+    stream: BoxStream<'static, Result<RecordBatch>>,
     positions: Vec<Range<u64>>,
     adapter: BatchAdapter,
 }

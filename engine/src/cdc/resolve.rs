@@ -8,6 +8,7 @@ use arrow::datatypes::{DataType, FieldRef};
 use arrow::row::{Row, RowConverter, Rows, SortField};
 
 use super::reader::Kind;
+use crate::types::canonical_nans;
 use crate::{Error, Result};
 
 /// Type of a change, as `_change_type` words it (CDC-1).
@@ -106,6 +107,8 @@ fn rowable(a: &ArrayRef) -> Result<ArrayRef> {
         }
     };
     Ok(match a.data_type() {
+        // every NaN is the same value
+        DataType::Float32 | DataType::Float64 => canonical_nans(a.clone()),
         DataType::Map(..) => {
             let m: &MapArray = a.as_map();
             let entries = rowable(&(Arc::new(m.entries().clone()) as ArrayRef))?;

@@ -15,8 +15,10 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use super::changelog::{ChangelogScan, MetaColumns};
+use super::config::DeleteFormat;
 use super::range::{End, Start};
-use crate::sql::procedures::{Args, Parameter};
+use super::upsert::{Upsert, upsert};
+use crate::sql::procedures::{Args, Parameter, counts};
 use crate::sql::{Session, StatementResult, View};
 use crate::{Error, Result, Table};
 
@@ -29,6 +31,38 @@ pub(crate) const CHANGELOG_VIEW: &[Parameter] = &[
     Parameter::optional("identifier_columns"),
     Parameter::optional("net_changes"),
 ];
+
+/// Parameters of `upsert`.
+pub(crate) const UPSERT: &[Parameter] = &[
+    Parameter::required("table"),
+    Parameter::required("source"),
+    Parameter::required("equality_columns"),
+    Parameter::optional("delete_format"),
+];
+
+/// `CALL system.upsert(…)`: the rows of a table or view take the place of those with the same key; see [`upsert`].
+pub(crate) async fn call_upsert(session: &mut Session, args: &Args) -> Result<StatementResult> {
+    let table = session.table(&args.table()?).await?;
+    let deletes = match args.string("delete_format")?.as_deref().unwrap_or("positions") {
+        "positions" => DeleteFormat::Positions,
+        "equality" => DeleteFormat::Equality,
+        other => {
+            return Err(Error::invalid(format!("upsert: delete_format is {other:?}; allowed: positions, equality")));
+        }
+    };
+    let source = args.need_string("source")?;
+    let parts = crate::sql::parser::parse_name(&source).map_err(|e| e.at("source"))?;
+    let quoted: Vec<String> = parts.iter().map(|p| format!("`{}`", p.replace('`', "``"))).collect();
+    let rows = Box::pin(session.execute_one(&format!("SELECT * FROM {}", quoted.join(".")))).await?;
+    let how = Upsert {
+        equality_columns: args.strings("equality_columns")?.unwrap_or_default(),
+        deletes,
+        summary: Vec::new(),
+    };
+    let done = upsert(&table, &rows.batches, &how).await?;
+    let count = |n: u64| i64::try_from(n).ok();
+    counts(&[("upserted_rows_count", count(done.inserted)), ("deleted_rows_count", count(done.deleted))])
+}
 
 /// A scan as a DataFusion table; each read runs it anew.
 #[derive(Clone)]

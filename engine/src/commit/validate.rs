@@ -284,7 +284,8 @@ fn may_apply(delete: &DataFile, data: &DataFile) -> bool {
     }
     let same_partition = delete.spec_id == data.spec_id && delete.partition == data.partition;
     match delete.content {
-        Content::EqualityDeletes => same_partition || delete.partition.fields().is_empty(),
+        // a tuple of nulls may be one of `void` fields only, which makes the delete global; without the spec at hand it counts
+        Content::EqualityDeletes => same_partition || delete.partition.fields().iter().all(Option::is_none),
         _ => same_partition && path_in_bounds(delete, &data.path),
     }
 }

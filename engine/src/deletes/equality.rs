@@ -1,16 +1,17 @@
-//! Equality deletes as a hash set of row-encoded keys (EQDEL-2: null equals null).
+//! Equality deletes as a hash set of row-encoded keys (EQDEL-2: null equals null, and NaN equals NaN).
 
 use std::collections::HashSet;
+use std::sync::{Arc, OnceLock};
 
-use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, StructArray};
-use arrow::compute::nullif;
-use arrow::datatypes::DataType;
+use arrow::array::{ArrayRef, BooleanArray, RecordBatch};
+use arrow::datatypes::{DataType, SchemaRef as ArrowSchemaRef};
 use arrow::row::{RowConverter, SortField};
-use iceberg::spec::{Literal, SchemaRef};
-use parquet::arrow::PARQUET_FIELD_ID_META_KEY;
+use iceberg::spec::{Schema, SchemaRef};
 
+use crate::manifest::ManifestEntry;
+use crate::scan::BatchAdapter;
 use crate::table::Metadata;
-use crate::types::{arrow_type, literal_to_array};
+use crate::types::{arrow_schema, arrow_type, canonical_nans, column_by_id, optional, prune_fields};
 use crate::{Error, Result};
 
 /// The keys of all equality-delete files with the same equality columns that apply to a data file.
@@ -19,6 +20,7 @@ pub struct EqualityDeletes {
     columns: Vec<Column>,
     converter: RowConverter,
     keys: HashSet<Box<[u8]>>,
+    adapters: OnceLock<Vec<BatchAdapter>>,
 }
 
 /// An equality column as the table's newest schema that has it describes it.
@@ -26,7 +28,9 @@ pub struct EqualityDeletes {
 struct Column {
     id: i32,
     ty: DataType,
-    initial_default: Option<Literal>,
+    /// The top-level column, with nothing in it but the way to the equality column.
+    schema: Arc<Schema>,
+    arrow: ArrowSchemaRef,
 }
 
 impl std::fmt::Debug for EqualityDeletes {
@@ -41,7 +45,13 @@ impl EqualityDeletes {
     pub fn new(ids: &[i32], metadata: &Metadata) -> Result<Self> {
         let columns = ids.iter().map(|id| equality_column(*id, metadata)).collect::<Result<Vec<_>>>()?;
         let sort = columns.iter().map(|c| SortField::new(c.ty.clone())).collect();
-        Ok(Self { ids: ids.to_vec(), columns, converter: RowConverter::new(sort)?, keys: HashSet::new() })
+        Ok(Self {
+            ids: ids.to_vec(),
+            columns,
+            converter: RowConverter::new(sort)?,
+            keys: HashSet::new(),
+            adapters: OnceLock::new(),
+        })
     }
 
     /// Field ids of the equality columns, sorted.
@@ -53,12 +63,12 @@ impl EqualityDeletes {
     pub fn add(&mut self, batch: &RecordBatch, path: &str) -> Result<()> {
         let mut columns = Vec::with_capacity(self.columns.len());
         for c in &self.columns {
-            let found = find_column(batch, c.id).ok_or_else(|| {
+            let found = column_by_id(batch.schema_ref().fields(), batch.columns(), c.id).ok_or_else(|| {
                 Error::malformed(format!("equality-delete file lacks its equality column with field id {}", c.id))
                     .at(path)
                     .clause("EQDEL-1")
             })?;
-            columns.push(arrow::compute::cast(&found, &c.ty)?);
+            columns.push(canonical_nans(arrow::compute::cast(&found, &c.ty)?));
         }
         let rows = self.converter.convert_columns(&columns)?;
         for row in rows.iter() {
@@ -67,15 +77,32 @@ impl EqualityDeletes {
         Ok(())
     }
 
-    /// Rows of a data file's batch to keep. The batch holds the file's own columns with Parquet field ids; a column that the
-    /// file lacks is read by projection rules: its `initial-default`, else null (EQDEL-4).
+    /// Ties the set to a data file, whose columns are then found like those of any read: by field id, name mapping or
+    /// position, widened, with `initial-default` or null for what the file lacks (EQDEL-4). Gives the top-level columns of
+    /// the file that [`Self::keep`] needs.
+    pub fn bind(&self, file: &ArrowSchemaRef, metadata: &Metadata, entry: &ManifestEntry) -> Result<Vec<usize>> {
+        let adapters = self
+            .columns
+            .iter()
+            .map(|c| BatchAdapter::try_new(file, &c.schema, &c.arrow, metadata, entry))
+            .collect::<Result<Vec<_>>>()?;
+        let roots = adapters.iter().flat_map(|a| a.roots().to_vec()).collect();
+        self.adapters.set(adapters).map_err(|_| Error::internal("equality deletes of one file bound to another"))?;
+        Ok(roots)
+    }
+
+    /// Rows to keep of a batch of the data file that the set is bound to.
     pub fn keep(&self, batch: &RecordBatch) -> Result<BooleanArray> {
+        let adapters = self.adapters.get().ok_or_else(|| Error::internal("equality deletes without a data file"))?;
         let columns = self
             .columns
             .iter()
-            .map(|c| match find_column(batch, c.id) {
-                Some(a) => Ok(arrow::compute::cast(&a, &c.ty)?),
-                None => literal_to_array(c.initial_default.as_ref(), &c.ty, batch.num_rows()),
+            .zip(adapters)
+            .map(|(c, adapter)| {
+                let rows = adapter.adapt(batch)?;
+                let leaf = column_by_id(rows.schema_ref().fields(), rows.columns(), c.id)
+                    .ok_or_else(|| Error::internal(format!("no column with field id {}", c.id)))?;
+                Ok(canonical_nans(leaf))
             })
             .collect::<Result<Vec<ArrayRef>>>()?;
         let rows = self.converter.convert_columns(&columns)?;
@@ -83,41 +110,23 @@ impl EqualityDeletes {
     }
 }
 
-/// The column with a field id, at the top or inside structs; a null parent makes a null leaf (EQDEL-3).
-fn find_column(batch: &RecordBatch, id: i32) -> Option<ArrayRef> {
-    let text = id.to_string();
-    batch.schema_ref().fields().iter().zip(batch.columns()).find_map(|(f, a)| descend(f, a, &text))
-}
-
-fn descend(field: &arrow::datatypes::Field, array: &ArrayRef, id: &str) -> Option<ArrayRef> {
-    if field.metadata().get(PARQUET_FIELD_ID_META_KEY).is_some_and(|v| v == id) {
-        return Some(array.clone());
-    }
-    let s = array.as_any().downcast_ref::<StructArray>()?;
-    let found = s.fields().iter().zip(s.columns()).find_map(|(f, a)| descend(f, a, id))?;
-    if s.null_count() == 0 {
-        return Some(found);
-    }
-    let parent_null = arrow::compute::is_null(s).ok()?;
-    nullif(&found, &parent_null).ok()
-}
-
-/// The column's type and default, from the current schema or the newest one that had it (EQDEL-4).
+/// The column's type and place, from the current schema or the newest one that had it (EQDEL-4).
 fn equality_column(id: i32, metadata: &Metadata) -> Result<Column> {
     let mut schemas: Vec<&SchemaRef> = metadata.schemas_iter().collect();
     schemas.sort_by_key(|s| std::cmp::Reverse(s.schema_id()));
     schemas.insert(0, metadata.current_schema());
     for s in schemas {
-        if let Some(f) = s.field_by_id(id) {
-            let Some(p) = f.field_type.as_primitive_type().filter(|_| metadata.ext.get(id).is_none()) else {
-                return Err(Error::malformed(format!(
-                    "equality column {} is not of a comparable primitive type",
-                    f.name
-                ))
-                .clause("EQDEL-3"));
-            };
-            return Ok(Column { id, ty: arrow_type(p), initial_default: f.initial_default.clone() });
+        let Some(f) = s.field_by_id(id) else { continue };
+        let bad = |why: &str| Err(Error::malformed(format!("equality column {} {why}", f.name)).clause("EQDEL-3"));
+        let Some(p) = f.field_type.as_primitive_type().filter(|_| metadata.ext.of(f).is_none()) else {
+            return bad("is not of a comparable primitive type");
+        };
+        let pruned: Vec<_> = prune_fields(s.as_struct().fields(), &[id]).iter().map(optional).collect();
+        if pruned.is_empty() {
+            return bad("lies in a list or map");
         }
+        let schema = Arc::new(Schema::builder().with_fields(pruned).build()?);
+        return Ok(Column { id, ty: arrow_type(p), arrow: arrow_schema(&schema, &metadata.ext), schema });
     }
     Err(Error::malformed(format!("equality_ids names field id {id}, which no schema of the table has"))
         .clause("EQDEL-4"))

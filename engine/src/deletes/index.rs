@@ -8,6 +8,7 @@ use iceberg::spec::Struct;
 use super::load::file_scope;
 use crate::io::normalize;
 use crate::manifest::{Content, ManifestEntry};
+use crate::table::Metadata;
 use crate::{Error, Result};
 
 /// The deletes that apply to one data file.
@@ -43,18 +44,18 @@ pub struct DeleteIndex {
 impl DeleteIndex {
     /// Indexes the live entries of the delete manifests. Two live deletion vectors of one data file are refused (DV-2),
     /// and one that names no data file (DV-6).
-    pub fn build(entries: impl IntoIterator<Item = Arc<ManifestEntry>>) -> Result<Self> {
+    pub fn build(entries: impl IntoIterator<Item = Arc<ManifestEntry>>, metadata: &Metadata) -> Result<Self> {
         let mut index = Self::default();
         for e in entries {
             if !e.is_live() {
                 continue;
             }
-            index.add(e)?;
+            index.add(e, metadata)?;
         }
         Ok(index)
     }
 
-    fn add(&mut self, e: Arc<ManifestEntry>) -> Result<()> {
+    fn add(&mut self, e: Arc<ManifestEntry>, metadata: &Metadata) -> Result<()> {
         let f = &e.file;
         let partition = || (f.spec_id, f.partition.clone());
         match f.content {
@@ -92,7 +93,7 @@ impl DeleteIndex {
             }
             Content::EqualityDeletes => {
                 // an unpartitioned delete is global, whatever id its spec has (SCAN-4)
-                if f.partition.fields().is_empty() {
+                if f.partition.fields().is_empty() || metadata.is_unpartitioned(f.spec_id) {
                     self.equality_global.push(e);
                 } else {
                     self.equality.entry(partition()).or_default().push(e);

@@ -16,6 +16,7 @@ use super::index::Deletes;
 use crate::dv::{DeletionVector, DvOptions, read_dv};
 use crate::io::{FileIo, normalize};
 use crate::manifest::{DataFile, FileFormat, FileKey, ManifestEntry};
+use crate::scan::FileRows;
 use crate::table::Metadata;
 use crate::{Error, Result};
 
@@ -167,12 +168,14 @@ fn column_by_id(batch: &RecordBatch, id: i32) -> Option<arrow::array::ArrayRef> 
 
 /// All rows of a delete file, with Parquet field ids in the schema.
 async fn read_batches(io: &FileIo, file: &DataFile) -> Result<Vec<RecordBatch>> {
+    if file.key_metadata.is_some() {
+        return Err(Error::unsupported("encrypted delete files can't be read").at(&file.path));
+    }
     if file.format != FileFormat::Parquet {
-        return Err(Error::unsupported(format!(
-            "{} delete files can't be read; allowed: PARQUET",
-            file.format.as_str()
-        ))
-        .at(&file.path));
+        let rows = FileRows::open(io, file).await?;
+        let all: Vec<usize> = (0..rows.schema.fields().len()).collect();
+        let batches = rows.batches(&all, 8192)?;
+        return batches.map(|b| b.map_err(|e| e.at(&file.path))).collect();
     }
     let (store, _, path) = io.resolve(&file.path)?;
     let reader = ParquetObjectReader::new(store, path).with_file_size(u64::try_from(file.file_size).unwrap_or(0));

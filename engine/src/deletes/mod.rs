@@ -4,6 +4,9 @@ mod equality;
 mod index;
 mod load;
 
+#[cfg(test)]
+mod tests;
+
 pub use equality::EqualityDeletes;
 pub use index::{DeleteIndex, Deletes};
 pub use load::{DeleteLoader, file_scope, read_position_deletes};

@@ -9,6 +9,7 @@ use crate::commit::{Change, Producer, Validation, commit};
 use crate::deletes::file_scope;
 use crate::io::normalize;
 use crate::manifest::{Content, DataFile, ManifestEntry, live_entries};
+use crate::table::Metadata;
 use crate::{Result, Table};
 
 /// Removes delete files that apply to nothing in one `replace` snapshot; the number removed, which may be none.
@@ -20,7 +21,7 @@ pub(super) async fn remove(table: &Table) -> Result<(Table, i64)> {
         return Ok((table.clone(), 0));
     };
     let (data, deletes) = live_entries(table, start).await?;
-    let removed = find(&data, deletes);
+    let removed = find(&data, deletes, table.metadata());
     if removed.is_empty() {
         return Ok((table.clone(), 0));
     }
@@ -34,7 +35,7 @@ pub(super) async fn remove(table: &Table) -> Result<(Table, i64)> {
 }
 
 /// The delete files among `deletes` that apply to none of `data` (SCAN-1..5).
-fn find(data: &[ManifestEntry], deletes: Vec<ManifestEntry>) -> Vec<DataFile> {
+fn find(data: &[ManifestEntry], deletes: Vec<ManifestEntry>, metadata: &Metadata) -> Vec<DataFile> {
     let paths: HashSet<String> = data.iter().map(|e| normalize(&e.file.path)).collect();
     let mut oldest: HashMap<(i32, Arc<Struct>), i64> = HashMap::new();
     for e in data {
@@ -48,7 +49,9 @@ fn find(data: &[ManifestEntry], deletes: Vec<ManifestEntry>) -> Vec<DataFile> {
         let in_partition = oldest.get(&(e.file.spec_id, e.file.partition.clone())).copied();
         match e.file.content {
             // an unpartitioned equality delete is global (SCAN-4)
-            Content::EqualityDeletes if e.file.partition.fields().is_empty() => oldest_of_all.is_some_and(|d| d < s),
+            Content::EqualityDeletes if metadata.is_unpartitioned(e.file.spec_id) => {
+                oldest_of_all.is_some_and(|d| d < s)
+            }
             Content::EqualityDeletes => in_partition.is_some_and(|d| d < s),
             _ if file_scope(&e.file).is_some_and(|p| !paths.contains(&normalize(&p))) => false,
             _ => in_partition.is_some_and(|d| d <= s),

@@ -6,6 +6,7 @@
 
 mod dangling;
 mod data;
+mod equality;
 mod expire;
 mod manifests;
 mod options;
@@ -15,6 +16,7 @@ mod reach;
 mod select;
 
 pub use data::{DataRewrite, DataRewriteOptions, rewrite_data_files};
+pub use equality::{EqualityConversion, convert_equality_deletes};
 pub use expire::{ExpireOptions, Expired, expire_snapshots};
 pub use manifests::{ManifestRewrite, rewrite_manifests};
 pub use options::SizeOptions;

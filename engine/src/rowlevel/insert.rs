@@ -3,15 +3,19 @@
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow::compute::concat_batches;
+use arrow::compute::{SortOptions, concat_batches};
 use datafusion::datasource::{MemTable, provider_as_source};
 use datafusion::execution::{SendableRecordBatchStream, SessionStateBuilder};
 use datafusion::logical_expr::{Expr as DfExpr, LogicalPlan, LogicalPlanBuilder};
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::{LexOrdering, PhysicalSortExpr};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, collect, execute_stream_partitioned};
 use datafusion::prelude::SessionContext;
+use iceberg::spec::{NullOrder, SortDirection, Transform};
 
 use super::finish;
 use super::template::{fill, plan};
@@ -49,8 +53,10 @@ pub async fn insert(
     };
     let literal = is_literal(&logical);
     let logical = values::cast_to_target(logical, 0, target, false)?;
-    let streams = streams(planner.context(), logical, literal).await?;
-    let options = WriteOptions::default();
+    let (streams, ordered) = streams(planner.context(), logical, literal, target).await?;
+    // rows of several streams that meet in one partition's file are in no order
+    let one_a_file = target.table.metadata().default_partition_spec().is_unpartitioned() || streams.len() == 1;
+    let options = WriteOptions { sorted: ordered && one_a_file, ..Default::default() };
     let added = write_data_files(&target.table, streams, &options).await?;
     let change = match mode {
         InsertMode::Append => finish::dropping(target, Producer::MergeAppend, added, Drop::Nothing),
@@ -132,21 +138,49 @@ fn is_literal(plan: &LogicalPlan) -> bool {
     }
 }
 
-async fn streams(ctx: &SessionContext, logical: LogicalPlan, literal: bool) -> Result<Vec<SendableRecordBatchStream>> {
+/// Sorts each partition of a plan by the table's default order (SORT-3), and whether it did: an order with transforms or
+/// nested columns leaves the rows as they come.
+fn in_order(plan: Arc<dyn ExecutionPlan>, target: &Target) -> Result<(Arc<dyn ExecutionPlan>, bool)> {
+    let metadata = target.table.metadata();
+    let fields = metadata.current_schema().as_struct().fields();
+    let mut by = Vec::new();
+    for f in &metadata.default_sort_order().fields {
+        let at = fields.iter().position(|c| c.id == f.source_id && c.field_type.is_primitive());
+        let Some(at) = at.filter(|_| f.transform == Transform::Identity) else { return Ok((plan, false)) };
+        let options = SortOptions {
+            descending: f.direction == SortDirection::Descending,
+            nulls_first: f.null_order == NullOrder::First,
+        };
+        by.push(PhysicalSortExpr::new(Arc::new(Column::new(plan.schema().field(at).name(), at)), options));
+    }
+    Ok(match LexOrdering::new(by) {
+        Some(order) => (Arc::new(SortExec::new(order, plan).with_preserve_partitioning(true)), true),
+        None => (plan, false),
+    })
+}
+
+async fn streams(
+    ctx: &SessionContext,
+    logical: LogicalPlan,
+    literal: bool,
+    target: &Target,
+) -> Result<(Vec<SendableRecordBatchStream>, bool)> {
     let state = ctx.state();
     // the partitions of the query decide the files; a repartition for speed must not
     let config = state.config().clone().with_round_robin_repartition(false);
     let ctx = SessionContext::new_with_state(SessionStateBuilder::new_from_existing(state).with_config(config).build());
     let mut plan = physical(&ctx, logical).await?;
     if literal {
+        let (plan, ordered) = in_order(Arc::new(CoalescePartitionsExec::new(plan)), target)?;
         let schema = plan.schema();
         let batches = collect(plan, ctx.task_ctx()).await?;
-        return Ok(slices(&concat_batches(&schema, &batches)?));
+        return Ok((slices(&concat_batches(&schema, &batches)?), ordered));
     }
     if has_repartition(&plan) && plan.output_partitioning().partition_count() > 1 {
         plan = Arc::new(CoalescePartitionsExec::new(plan));
     }
-    Ok(execute_stream_partitioned(plan, ctx.task_ctx())?)
+    let (plan, ordered) = in_order(plan, target)?;
+    Ok((execute_stream_partitioned(plan, ctx.task_ctx())?, ordered))
 }
 
 fn has_repartition(plan: &Arc<dyn ExecutionPlan>) -> bool {

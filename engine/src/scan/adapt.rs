@@ -6,8 +6,9 @@ use arrow::array::{
     Array, ArrayRef, AsArray, ListArray, MapArray, RecordBatch, RecordBatchOptions, StructArray, new_null_array,
 };
 use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::{DataType, Field, FieldRef, SchemaRef};
+use arrow::datatypes::{DataType, Field, FieldRef, Fields, SchemaRef};
 use iceberg::spec::{ListType, Literal, MapType, NameMapping, NestedFieldRef, Schema, StructType, Transform, Type};
+use parquet_variant_compute::{VariantArray, unshred_variant};
 
 use crate::manifest::ManifestEntry;
 use crate::table::Metadata;
@@ -39,6 +40,8 @@ enum Convert {
     Same,
     Cast(DataType),
     Struct(Vec<(FieldRef, Child)>),
+    /// A variant some of whose parts are columns of their own: put together again (VAR-*).
+    Unshred(Fields),
     List(FieldRef, Box<Convert>),
     Map(FieldRef, Box<Convert>, Box<Convert>),
 }
@@ -76,14 +79,17 @@ impl BatchAdapter {
         for (i, (want, arrow)) in schema.as_struct().fields().iter().zip(expected.fields()).enumerate() {
             let position =
                 metadata.current_schema().as_struct().fields().iter().position(|f| f.id == want.id).unwrap_or(i);
-            match finder.find(file.fields(), want, &[], position) {
-                Some(at) => {
+            let found = finder.find(file.fields(), want, &[], position);
+            let partition = identity_value(want, metadata, entry);
+            match found {
+                // a column that only its name or place points to yields to the partition's value (PROJ-2)
+                Some(at) if finder.has_ids() || partition.is_none() => {
                     let convert = finder.convert(file.field(at), want, arrow)?;
                     columns.push(Source::File(roots.len(), convert));
                     roots.push(at);
                     names.push(file.field(at).name().clone());
                 }
-                None => columns.push(Source::Constant(match identity_value(want, metadata, entry) {
+                _ => columns.push(Source::Constant(match partition {
                     Some(v) => literal_to_array(v, arrow.data_type(), 1)?,
                     None => finder.missing(want, arrow)?,
                 })),
@@ -139,6 +145,10 @@ impl<'a> Finder<'a> {
         Ok(Self { ext: &metadata.ext, by_position: !has_ids && by_name.is_none(), by_name, place })
     }
 
+    fn has_ids(&self) -> bool {
+        self.by_name.is_none() && !self.by_position
+    }
+
     fn find(
         &self,
         fields: &arrow::datatypes::Fields,
@@ -172,14 +182,21 @@ impl<'a> Finder<'a> {
     fn convert(&self, file: &Field, want: &NestedFieldRef, arrow: &Field) -> Result<Convert> {
         match self.ext.get(want.id) {
             Some(ExtType::Variant) => {
-                if let DataType::Struct(fs) = file.data_type()
-                    && fs.iter().any(|f| f.name() == "typed_value")
-                {
-                    return Err(
-                        Error::unsupported(format!("column {} holds a shredded variant", want.name)).at(self.place)
-                    );
+                let (DataType::Struct(from), DataType::Struct(to)) = (file.data_type(), arrow.data_type()) else {
+                    return Err(self.mismatch(file.data_type(), arrow.data_type(), want));
+                };
+                if from.iter().any(|f| f.name() == "typed_value") {
+                    return Ok(Convert::Unshred(to.clone()));
                 }
-                return Ok(self.leaf(file.data_type(), arrow.data_type()));
+                let parts = to
+                    .iter()
+                    .map(|t| {
+                        let at = from.iter().position(|f| f.name() == t.name());
+                        let at = at.ok_or_else(|| self.mismatch(file.data_type(), arrow.data_type(), want))?;
+                        Ok((t.clone(), Child::File(at, self.leaf(from[at].data_type(), t.data_type()))))
+                    })
+                    .collect::<Result<Vec<_>>>()?;
+                return Ok(Convert::Struct(parts));
             }
             Some(_) => return self.primitive(file.data_type(), arrow.data_type(), want),
             None => {}
@@ -332,6 +349,18 @@ fn apply(convert: &Convert, array: &ArrayRef) -> Result<ArrayRef> {
             }
             let fields = children.iter().map(|(f, _)| f.clone()).collect();
             Arc::new(StructArray::try_new_with_length(fields, columns, s.nulls().cloned(), s.len())?)
+        }
+        Convert::Unshred(fields) => {
+            let whole = unshred_variant(&VariantArray::try_new(array)?)?;
+            let value = whole.value_field().ok_or_else(|| Error::malformed("a variant without its value"))?;
+            let columns = fields
+                .iter()
+                .map(|f| match f.name().as_str() {
+                    "metadata" => Ok(arrow::compute::cast(whole.metadata_field(), f.data_type())?),
+                    _ => Ok(arrow::compute::cast(value, f.data_type())?),
+                })
+                .collect::<Result<Vec<_>>>()?;
+            Arc::new(StructArray::try_new_with_length(fields.clone(), columns, array.nulls().cloned(), array.len())?)
         }
         Convert::List(field, inner) => {
             let list = arrow::compute::cast(array, &list_of(array.data_type()))?;

@@ -3,6 +3,7 @@
 mod adapt;
 mod columns;
 mod exec;
+mod formats;
 mod output;
 mod plan;
 mod provider;
@@ -10,8 +11,12 @@ mod reader;
 mod rowgroups;
 mod split;
 
+#[cfg(test)]
+mod tests;
+
 pub use adapt::BatchAdapter;
 pub use columns::{LAST_UPDATED_FIELD_ID, META_COLUMNS, MetaColumn, ROW_ID_FIELD_ID};
 pub use exec::IcebergScanExec;
+pub(crate) use formats::FileRows;
 pub use plan::{FileTask, Planned, plan, snapshot};
 pub use provider::IcebergTableProvider;

@@ -54,7 +54,7 @@ pub async fn plan(table: &Table, snapshot_id: Option<i64>, pruner: &FilePruner) 
         read_live(table, data, |e| pruner.may_match(&e.file)),
         read_live(table, deletes, |e| pruner.may_match_partition(&e.file)),
     )?;
-    let index = DeleteIndex::build(deletes)?;
+    let index = DeleteIndex::build(deletes, table.metadata())?;
     let tasks = data
         .into_iter()
         .map(|entry| Ok(FileTask { deletes: index.for_file(&entry)?, entry }))

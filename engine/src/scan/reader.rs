@@ -17,6 +17,7 @@ use parquet::arrow::{PARQUET_FIELD_ID_META_KEY, ProjectionMask, RowNumber};
 
 use super::adapt::BatchAdapter;
 use super::columns::{LAST_UPDATED_FIELD_ID, MetaColumn, ROW_ID_FIELD_ID};
+use super::formats::FileRows;
 use super::output::{Constants, Output, Rows};
 use super::rowgroups;
 use super::split::Split;
@@ -69,15 +70,15 @@ pub async fn read(cx: Arc<ScanContext>, split: Split) -> Result<BoxStream<'stati
 async fn read_inner(cx: Arc<ScanContext>, split: &Split) -> Result<BoxStream<'static, Result<RecordBatch>>> {
     let entry = &split.task.entry;
     let file = &entry.file;
-    if file.format != FileFormat::Parquet {
-        return Err(Error::unsupported(format!("{} data files can't be read; allowed: PARQUET", file.format.as_str())));
-    }
     if file.key_metadata.is_some() {
         return Err(Error::unsupported("encrypted data files can't be read"));
     }
     let (positions, equality) =
         futures::try_join!(cx.deletes.positions(file, &split.task.deletes), cx.deletes.equality(&split.task.deletes))?;
 
+    if file.format != FileFormat::Parquet {
+        return read_rows(cx, split, positions, equality).await;
+    }
     let (store, _, path) = cx.io.resolve(&file.path)?;
     let size = u64::try_from(file.file_size).map_err(|_| Error::malformed("negative file_size_in_bytes"))?;
     let mut reader = ParquetObjectReader::new(store, path).with_file_size(size);
@@ -111,7 +112,7 @@ async fn read_inner(cx: Arc<ScanContext>, split: &Split) -> Result<BoxStream<'st
         roots.extend(root_of(&file_schema, LAST_UPDATED_FIELD_ID));
     }
     for e in &equality {
-        roots.extend(e.ids().iter().filter_map(|id| root_of(&file_schema, *id)));
+        roots.extend(e.bind(&file_schema, &cx.metadata, entry)?);
     }
     let mask = ProjectionMask::roots(parquet_schema, roots);
 
@@ -148,6 +149,45 @@ async fn read_inner(cx: Arc<ScanContext>, split: &Split) -> Result<BoxStream<'st
     Ok(builder
         .build()?
         .map_err(Error::from)
+        .map(move |batch| batch.and_then(|b| file_reader.process(b)).map_err(|e| e.at(&place)))
+        .try_filter(|b| futures::future::ready(b.num_rows() > 0))
+        .boxed())
+}
+
+/// A file of a format that is decoded whole, row by row: no row group is left out, and the scan's filter runs above.
+async fn read_rows(
+    cx: Arc<ScanContext>,
+    split: &Split,
+    positions: Option<DeletionVector>,
+    equality: Vec<EqualityDeletes>,
+) -> Result<BoxStream<'static, Result<RecordBatch>>> {
+    let entry = &split.task.entry;
+    let rows = FileRows::open(&cx.io, &entry.file).await?;
+    let adapter = BatchAdapter::try_new(&rows.schema, &cx.output.schema, &cx.output.table_arrow, &cx.metadata, entry)?;
+    let mut roots = adapter.roots().to_vec();
+    for (wanted, id) in
+        [(MetaColumn::RowId, ROW_ID_FIELD_ID), (MetaColumn::LastUpdatedSequenceNumber, LAST_UPDATED_FIELD_ID)]
+    {
+        if cx.output.wants(wanted) {
+            roots.extend(root_of(&rows.schema, id));
+        }
+    }
+    for e in &equality {
+        roots.extend(e.bind(&rows.schema, &cx.metadata, entry)?);
+    }
+    let count = u64::try_from(entry.file.record_count)
+        .map_err(|_| Error::malformed(format!("record_count is {}", entry.file.record_count)).clause("MAN-30"))?;
+    let batches = rows.batches(&roots, cx.batch_size)?;
+    let mut file_reader = FileReader {
+        cursor: Some(Cursor(VecDeque::from([0..count]))),
+        positions,
+        equality,
+        adapter,
+        constants: Constants::new(entry, &cx.metadata)?,
+        cx: cx.clone(),
+    };
+    let place = entry.file.path.clone();
+    Ok(futures::stream::iter(batches)
         .map(move |batch| batch.and_then(|b| file_reader.process(b)).map_err(|e| e.at(&place)))
         .try_filter(|b| futures::future::ready(b.num_rows() > 0))
         .boxed())

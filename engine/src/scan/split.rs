@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use super::plan::FileTask;
 use crate::Table;
+use crate::manifest::FileFormat;
 
-/// A data file, or the row groups of it that start in a byte range.
+/// A data file, or the row groups of it that start in a byte range. Only Parquet files are split.
 #[derive(Debug, Clone)]
 pub struct Split {
     /// The file.
@@ -48,8 +49,9 @@ pub fn group(tasks: Vec<FileTask>, table: &Table, parallelism: usize) -> Vec<Vec
 
 fn splits(task: Arc<FileTask>, target: i64) -> Vec<Split> {
     let size = task.entry.file.file_size;
+    let parquet = task.entry.file.format == FileFormat::Parquet;
     let offsets = match &task.entry.file.split_offsets {
-        Some(o) if size > target && o.len() > 1 && o.windows(2).all(|w| w[0] < w[1]) => o.clone(),
+        Some(o) if parquet && size > target && o.len() > 1 && o.windows(2).all(|w| w[0] < w[1]) => o.clone(),
         _ => return vec![Split { task, range: None, weight: size }],
     };
     let mut out = Vec::new();

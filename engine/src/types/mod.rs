@@ -15,6 +15,7 @@ mod literal_json;
 mod metadata_json;
 mod overlay;
 mod partition;
+mod prune;
 mod transform;
 
 pub use arrow_schema::{
@@ -27,9 +28,11 @@ pub use metadata_json::{gzip, metadata_from_json, metadata_to_json};
 pub use overlay::{
     restore_types, schema_from_json, schema_from_value, schema_to_json, substitute, type_from_json, type_name,
 };
+pub(crate) use partition::column_by_id;
 pub use partition::{
     human_value, partition_from_path, partition_path, partition_to_string, partition_type, partition_values,
 };
+pub use prune::{canonical_nans, column_at, field_path, optional, prune_fields, select_fields};
 pub(crate) use transform::as_source;
 pub use transform::{hash_bytes, transform_array, transform_literal};
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::{Int64Array, RecordBatch, StringArray};
-use iceberg::spec::{NestedField, PrimitiveType, Schema, Struct, Type};
+use iceberg::spec::{NestedField, NestedFieldRef, PrimitiveType, Schema, Struct, Type};
 use uuid::Uuid;
 
 use super::cast::{Conform, InputMapping};
@@ -14,7 +14,7 @@ use super::{Job, data_file, guarded};
 use crate::dv::DeletionVector;
 use crate::manifest::{Content, DataFile};
 use crate::table::Table;
-use crate::types::{partition_path, partition_type};
+use crate::types::{partition_path, partition_type, prune_fields};
 use crate::{Error, Result};
 
 /// Rows of a batch of position deletes.
@@ -135,8 +135,32 @@ fn folder(table: &Table, spec_id: i32, partition: &Struct) -> Result<String> {
     Ok(partition_path(spec, &partition_type(spec, &metadata.inner)?, partition))
 }
 
+/// The column that equality deletes may compare by (EQDEL-3): a primitive with an equality, at the top or inside structs.
+///
+/// # Errors
+/// [`crate::ErrorKind::InvalidInput`] for another.
+pub fn equality_field(table: &Table, id: i32) -> Result<NestedFieldRef> {
+    let schema = table.metadata().current_schema();
+    let field = schema
+        .field_by_id(id)
+        .ok_or_else(|| Error::invalid(format!("no column has id {id}")).at(table.ident()).clause("EQDEL-1"))?;
+    let bad = |why: &str| {
+        Err(Error::invalid(format!("column {:?} cannot be a delete column: {why}", field.name)).clause("EQDEL-3"))
+    };
+    match field.field_type.as_ref() {
+        _ if table.metadata().ext.of(field).is_some() => bad("its type has no equality"),
+        Type::Primitive(PrimitiveType::Float | PrimitiveType::Double) => bad("it is float or double"),
+        Type::Primitive(_) if prune_fields(schema.as_struct().fields(), &[id]).is_empty() => {
+            bad("it lies in a list or map")
+        }
+        Type::Primitive(_) => Ok(field.clone()),
+        _ => bad("it is nested"),
+    }
+}
+
 /// Writes one equality-delete file of the given partition: the delete columns `equality_ids` and nothing else
-/// (EQDEL-1). The batches hold these columns by name, in any order; others are refused.
+/// (EQDEL-1), those inside structs in structs with nothing else. The batches hold these columns by name, in any order;
+/// others are refused.
 /// No rows give no file.
 ///
 /// # Errors
@@ -155,30 +179,15 @@ pub async fn write_equality_deletes(
         return Err(Error::invalid("an equality delete needs at least one column").clause("EQDEL-1"));
     }
     let folder = folder(table, spec_id, &partition)?;
-    let fields = equality_ids
-        .iter()
-        .map(|id| {
-            let field = schema
-                .field_by_id(*id)
-                .ok_or_else(|| Error::invalid(format!("no column has id {id}")).at(table.ident()).clause("EQDEL-1"))?;
-            let bad = |why: &str| {
-                Err(Error::invalid(format!("column {:?} cannot be a delete column: {why}", field.name))
-                    .clause("EQDEL-3"))
-            };
-            match field.field_type.as_ref() {
-                _ if metadata.ext.of(field).is_some() => bad("its type has no equality"),
-                Type::Primitive(PrimitiveType::Float | PrimitiveType::Double) => bad("it is float or double"),
-                Type::Primitive(_) if schema.accessor_by_field_id(*id).is_none() => bad("it lies in a list or map"),
-                Type::Primitive(_) if schema.as_struct().field_by_id(*id).is_none() => {
-                    // Its parent would have to be written along; nothing in floe makes such deletes.
-                    Err(Error::unsupported(format!("delete column {:?} inside a struct", field.name)).clause("EQDEL-3"))
-                }
-                Type::Primitive(_) => Ok(field.clone()),
-                _ => bad("it is nested"),
-            }
-        })
-        .collect::<Result<Vec<_>>>()?;
-    let deletes = Schema::builder().with_fields(fields).build()?;
+    for id in equality_ids {
+        equality_field(table, *id)?;
+    }
+    let deletes = Schema::builder().with_fields(prune_fields(schema.as_struct().fields(), equality_ids)).build()?;
+    for f in deletes.as_struct().fields() {
+        if batches.iter().any(|b| b.column_by_name(&f.name).is_none()) {
+            return Err(Error::invalid(format!("the rows lack delete column {:?}", f.name)).clause("EQDEL-1"));
+        }
+    }
     let layout = Layout::new(
         &deletes,
         &[],

@@ -24,7 +24,7 @@ mod metrics;
 mod parquet_schema;
 
 pub use cast::InputMapping;
-pub use deletes::{Granularity, PositionDeletes, write_equality_deletes, write_position_deletes};
+pub use deletes::{Granularity, PositionDeletes, equality_field, write_equality_deletes, write_position_deletes};
 pub use metrics::{MetricsConfig, Mode, truncate_lower, truncate_upper};
 pub use parquet_schema::parquet_schema;
 

@@ -1,5 +1,8 @@
 //! A warehouse in a folder, and a catalog that lets a rival statement through just before a commit.
 
+mod cases;
+mod equality;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 

@@ -11,8 +11,9 @@ use datafusion::error::Result as DfResult;
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{Stream, StreamExt, TryStreamExt};
-use iceberg::spec::{FormatVersion, MAIN_BRANCH, Struct};
+use iceberg::spec::{FormatVersion, MAIN_BRANCH};
 
+use super::equality::EqualityPlan;
 use super::lookup::{self, Found, Keys};
 use super::position;
 use crate::cdc::columns::prune;
@@ -25,7 +26,7 @@ use crate::io::normalize;
 use crate::manifest::{Content, DataFile};
 use crate::rowlevel::{Target, write_deletes};
 use crate::types::arrow_schema;
-use crate::write::{InputMapping, WriteOptions, write_data_files, write_equality_deletes};
+use crate::write::{InputMapping, WriteOptions, write_data_files};
 use crate::{Error, ErrorKind, Result, Table};
 
 /// Attempts to bring a batch onto a head that others keep moving.
@@ -83,6 +84,10 @@ pub async fn apply(
     summary: Vec<(String, String)>,
 ) -> Result<Outcome> {
     let before = known_position(target, plan)?;
+    if plan.mode == WriteMode::MergeOnRead && plan.deletes == DeleteFormat::Equality {
+        // refused before anything is written
+        EqualityPlan::new(target, &plan.keys).await?;
+    }
     let state = Arc::new(Mutex::new(State {
         keys: (!plan.keys.is_empty()).then(|| Keys::new(target, &plan.keys, plan.upsert)).transpose()?,
         gone: Vec::new(),
@@ -188,7 +193,14 @@ async fn change(
     let mut deleted = 0;
     let mut producer = Producer::RowDelta;
     if plan.mode == WriteMode::MergeOnRead && plan.deletes == DeleteFormat::Equality {
-        own = equality_deletes(table, plan, state).await?;
+        let deletes = EqualityPlan::new(table, &plan.keys).await?;
+        own = deletes.write(&state.gone).await?;
+        if plan.sync_id.is_empty() {
+            // rows that others add meanwhile are older than these deletes and go; only those the deletes can't reach conflict
+            validation.no_conflicting_data = !deletes.is_global();
+            validation.filter = Some(deletes.unreached());
+            validation.no_conflicting_deletes = false;
+        }
         deleted = own.iter().map(|f| u64::try_from(f.record_count).unwrap_or(0)).sum();
     } else if let Some(keys) = keys
         && head.is_some()
@@ -279,24 +291,7 @@ async fn rewrite(table: &Table, found: &Found) -> Result<(Vec<DataFile>, Vec<Dat
     Ok((write_data_files(table, vec![stream], &options).await?, replaced))
 }
 
-/// Equality deletes of the changed keys. They are global, so the target must not be partitioned (SCAN-4).
-async fn equality_deletes(table: &Table, plan: &Plan, state: &State) -> Result<Vec<DataFile>> {
-    if state.gone.is_empty() {
-        return Ok(Vec::new());
-    }
-    let spec = table.metadata().default_partition_spec();
-    if !spec.is_unpartitioned() {
-        return Err(Error::unsupported(
-            "`sync.delete_format: equality` needs an unpartitioned target; use `positions`, which finds rows in any partition",
-        )
-        .at(table.ident()));
-    }
-    let schema = table.metadata().current_schema();
-    let ids: Vec<i32> = plan.keys.iter().filter_map(|k| schema.field_id_by_name(k)).collect();
-    write_equality_deletes(table, spec.spec_id(), Arc::new(Struct::empty()), &ids, state.gone.clone()).await
-}
-
-async fn discard(table: &Table, files: &[DataFile]) {
+pub(super) async fn discard(table: &Table, files: &[DataFile]) {
     let mut paths: Vec<_> = files.iter().map(|f| f.path.clone()).collect();
     paths.sort();
     paths.dedup();
@@ -355,9 +350,7 @@ impl Router {
         if gone.true_count() > 0 {
             let removed = filter_record_batch(&rows, &gone)?;
             if self.plan.mode == WriteMode::MergeOnRead && self.plan.deletes == DeleteFormat::Equality {
-                let keys: Vec<usize> =
-                    self.plan.keys.iter().map(|k| Ok(removed.schema_ref().index_of(k)?)).collect::<Result<_>>()?;
-                state.gone.push(removed.project(&keys)?);
+                state.gone.push(EqualityPlan::key_columns(&removed, &self.plan.keys)?);
             }
             if let Some(keys) = &mut state.keys {
                 keys.add(&removed)?;

@@ -8,7 +8,7 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type, SchemaRef, TimeUnit};
 use futures::{StreamExt, TryStreamExt};
-use iceberg::spec::Schema;
+use iceberg::spec::{NestedFieldRef, Schema};
 use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::statistics::Statistics;
 
@@ -19,7 +19,7 @@ use crate::deletes::DeleteLoader;
 use crate::dv::DeletionVector;
 use crate::expr::{FilePruner, Pred};
 use crate::scan::{Planned, plan};
-use crate::types::{arrow_schema, decode_bound};
+use crate::types::{arrow_field, arrow_schema, column_at, decode_bound, field_path, prune_fields};
 use crate::{Error, Result, Table};
 
 /// Files scanned at a time.
@@ -29,12 +29,49 @@ const FILE_CONCURRENCY: usize = 2;
 pub struct Keys {
     schema: Arc<Schema>,
     arrow: SchemaRef,
+    leaves: Vec<Leaf>,
     encoder: Encoder,
     /// Encoded key → rows to remove; `u32::MAX` = all there are.
     counts: HashMap<Box<[u8]>, u32>,
     /// Values of the first column, for pruning; `None` when they can't be ordered by it.
     firsts: Option<Firsts>,
     upsert: bool,
+}
+
+/// A key column, at the top or inside structs.
+struct Leaf {
+    id: i32,
+    path: Vec<String>,
+    ty: DataType,
+}
+
+/// A key column of a table.
+pub struct KeyField {
+    /// Its field.
+    pub field: NestedFieldRef,
+    /// Names that lead to it.
+    pub path: Vec<String>,
+}
+
+/// The columns of a table that names say, dots leading into structs.
+///
+/// # Errors
+/// [`crate::ErrorKind::InvalidInput`] for a column that is not there, or lies in a list or map.
+pub fn key_fields(target: &Table, names: &[String]) -> Result<Vec<KeyField>> {
+    let schema = target.metadata().current_schema();
+    names
+        .iter()
+        .map(|name| {
+            let found = field_path(schema, name).and_then(|path| {
+                let field = match &path[..] {
+                    [one] => schema.as_struct().fields().iter().find(|f| f.name == *one),
+                    many => schema.field_by_name(&many.join(".")),
+                };
+                Some(KeyField { field: field?.clone(), path })
+            });
+            found.ok_or_else(|| crate::cdc::columns::unknown(name, schema).at(target.ident()))
+        })
+        .collect()
 }
 
 /// Values of the first key column in an order that file bounds share.
@@ -49,30 +86,27 @@ impl Keys {
     /// removed.
     pub fn new(target: &Table, columns: &[String], upsert: bool) -> Result<Self> {
         let metadata = target.metadata();
-        let fields = columns
-            .iter()
-            .map(|c| {
-                metadata
-                    .current_schema()
-                    .as_struct()
-                    .fields()
-                    .iter()
-                    .find(|f| f.name == *c)
-                    .cloned()
-                    .ok_or_else(|| crate::cdc::columns::unknown(c, metadata.current_schema()).at(target.ident()))
-            })
-            .collect::<Result<Vec<_>>>()?;
+        let keys = key_fields(target, columns)?;
+        let ids: Vec<i32> = keys.iter().map(|k| k.field.id).collect();
+        let fields = prune_fields(metadata.current_schema().as_struct().fields(), &ids);
         let schema = Arc::new(Schema::builder().with_fields(fields).build()?);
         let arrow = arrow_schema(&schema, &metadata.ext);
-        let encoder = Encoder::new(arrow.fields().iter().map(|f| f.data_type()))?;
-        let firsts = match arrow.fields().first().map(|f| f.data_type().clone()) {
+        let leaves: Vec<Leaf> = keys
+            .into_iter()
+            .map(|k| {
+                let ty = arrow_field(&k.field, &metadata.ext).data_type().clone();
+                Leaf { id: k.field.id, path: k.path, ty }
+            })
+            .collect();
+        let encoder = Encoder::new(leaves.iter().map(|l| &l.ty))?;
+        let firsts = match leaves.first().map(|l| l.ty.clone()) {
             Some(
                 DataType::Int32 | DataType::Int64 | DataType::Date32 | DataType::Timestamp(TimeUnit::Microsecond, _),
             ) => Some(Firsts::Int(Vec::new())),
             Some(DataType::Utf8) => Some(Firsts::Bytes(Vec::new())),
             _ => None,
         };
-        Ok(Self { schema, arrow, encoder, counts: HashMap::new(), firsts, upsert })
+        Ok(Self { schema, arrow, leaves, encoder, counts: HashMap::new(), firsts, upsert })
     }
 
     /// Whether there is none.
@@ -81,14 +115,13 @@ impl Keys {
     }
 
     fn columns(&self, rows: &RecordBatch) -> Result<Vec<ArrayRef>> {
-        self.arrow
-            .fields()
+        self.leaves
             .iter()
-            .map(|f| {
-                let c = rows.column_by_name(f.name()).ok_or_else(|| {
-                    Error::invalid(format!("equality column {} is not among the rows' columns", f.name()))
+            .map(|l| {
+                let c = column_at(rows, &l.path).ok_or_else(|| {
+                    Error::invalid(format!("equality column {} is not among the rows' columns", l.path.join(".")))
                 })?;
-                Ok(cast(c, f.data_type())?)
+                Ok(cast(&c, &l.ty)?)
             })
             .collect()
     }
@@ -164,7 +197,7 @@ impl Keys {
     }
 
     fn first_id(&self) -> i32 {
-        self.schema.as_struct().fields()[0].id
+        self.leaves[0].id
     }
 }
 
@@ -253,7 +286,7 @@ impl RowGroupFilter for Search {
         let id = self.keys.first_id();
         let column = group.columns().iter().find(|c| {
             let info = c.column_descr().self_type().get_basic_info();
-            c.column_path().parts().len() == 1 && info.has_id() && info.id() == id
+            info.has_id() && info.id() == id
         });
         let Some(stats) = column.and_then(|c| c.statistics()) else {
             return true;
@@ -306,7 +339,7 @@ async fn search(
     let mut hit = DeletionVector::new();
     let words = shared.filter.len();
     while let Some(c) = stream.try_next().await? {
-        let rows = shared.keys.encoder.encode(c.rows.columns())?;
+        let rows = shared.keys.encode(&c.rows)?;
         for (i, row) in rows.iter().enumerate() {
             let h = quick_hash(row.as_ref()) as usize;
             if shared.filter[(h >> 6) & (words - 1)] & (1 << (h & 63)) == 0 {

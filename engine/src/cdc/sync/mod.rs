@@ -5,6 +5,7 @@
 //! garbage that nothing refers to.
 
 mod apply;
+mod equality;
 mod evolve;
 mod lookup;
 pub mod position;
@@ -18,6 +19,7 @@ use iceberg::spec::{NestedFieldRef, Operation, Schema, SchemaRef};
 
 pub use apply::Applied;
 pub(super) use apply::{Outcome, Plan, apply};
+pub(super) use lookup::Keys;
 pub(super) use target::{key_columns, load_or_create};
 
 use super::changelog::{ChangelogScan, MetaColumns};
@@ -28,7 +30,7 @@ use super::config::{
 use super::connect::{connect, table_ident};
 use super::range::{self, Base, End, Start, Step};
 use crate::catalog::Catalog;
-use crate::types::arrow_schema;
+use crate::types::{arrow_schema, field_path};
 use crate::{Error, ErrorKind, Result, Table};
 
 /// Asks a run to end after the snapshot it is at, when it turns true.
@@ -338,15 +340,14 @@ impl Sync {
             return Err(difference.refuse(target, ext));
         }
         let keys = target::key_columns(&table, &self.target)?;
-        if let Some(k) = keys.iter().find(|k| !fields.iter().any(|f| f.name == **k)) {
-            let written = Schema::builder().with_fields(fields.clone()).build()?;
+        let written = Schema::builder().with_fields(fields).build()?;
+        if let Some(k) = keys.iter().find(|k| field_path(&written, k).is_none()) {
             return Err(columns::unknown(k, &written).at("equality_columns"));
         }
         let only = match &self.target.columns {
             Columns::Only(c) => Some(c.clone()),
             _ => None,
         };
-        let written = Schema::builder().with_fields(fields).build()?;
         let plan = apply::Plan {
             mode: self.target.mode,
             keys: keys.clone(),
@@ -366,7 +367,10 @@ impl Sync {
             .net_changes(batch.len() > 1)
             .memory(self.sync.memory_mb << 20);
         // inside `only` the key is no top-level column of the source: rows are matched by value alone
-        if !keys.is_empty() && only.is_none() && keys.iter().all(|k| read.field_by_name(k).is_some()) {
+        if !keys.is_empty()
+            && only.is_none()
+            && keys.iter().all(|k| read.as_struct().fields().iter().any(|f| f.name == *k))
+        {
             scan = scan.identifier_columns(keys);
         }
         let scan = scan.build().await?;

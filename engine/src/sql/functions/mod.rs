@@ -3,6 +3,7 @@
 mod nested;
 mod scalar;
 mod string;
+mod variant;
 
 #[cfg(test)]
 mod tests;
@@ -19,10 +20,11 @@ use datafusion::prelude::SessionContext;
 pub use nested::{assign, assign_udf};
 pub use string::spark_strings;
 pub(crate) use string::write_date;
+pub use variant::{is_variant, variant_json};
 
 /// Registers all of them.
 pub fn register(ctx: &SessionContext) {
-    for f in scalar::all().into_iter().chain(nested::all()).chain(string::all()) {
+    for f in scalar::all().into_iter().chain(nested::all()).chain(string::all()).chain(variant::all()) {
         ctx.register_udf(f);
     }
 }

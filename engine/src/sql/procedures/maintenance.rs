@@ -8,8 +8,9 @@ use iceberg::spec::MAIN_BRANCH;
 use super::args::{Args, Parameter};
 use crate::expr::Pred;
 use crate::maintenance::{
-    DataRewriteOptions, ExpireOptions, OrphanOptions, PositionRewriteOptions, expire_snapshots, remove_orphan_files,
-    require_interval, rewrite_data_files, rewrite_manifests, rewrite_position_delete_files,
+    DataRewriteOptions, ExpireOptions, OrphanOptions, PositionRewriteOptions, convert_equality_deletes,
+    expire_snapshots, remove_orphan_files, require_interval, rewrite_data_files, rewrite_manifests,
+    rewrite_position_delete_files,
 };
 use crate::rowlevel::{self, Target};
 use crate::sql::bind::Binder;
@@ -20,6 +21,7 @@ use crate::{Error, Result, Table};
 
 /// The procedures of this module and their parameters.
 pub(super) const PROCEDURES: &[(&str, &[Parameter])] = &[
+    ("convert_equality_deletes", &[Parameter::required("table")]),
     (
         "expire_snapshots",
         &[
@@ -125,6 +127,15 @@ pub(super) async fn position_delete_files(session: &Session, args: &Args) -> Res
         ("added_delete_files_count", Cell::Int(done.added_files)),
         ("rewritten_bytes_count", Cell::Long(done.rewritten_bytes)),
         ("added_bytes_count", Cell::Long(done.added_bytes)),
+    ])
+}
+
+pub(super) async fn equality_deletes(session: &Session, args: &Args) -> Result<StatementResult> {
+    let done = convert_equality_deletes(&session.table(&args.table()?).await?).await?;
+    row(&[
+        ("converted_equality_delete_files_count", Cell::Int(done.converted_files)),
+        ("added_delete_files_count", Cell::Int(done.added_files)),
+        ("deleted_rows_count", Cell::Long(done.deleted_rows)),
     ])
 }
 

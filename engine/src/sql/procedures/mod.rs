@@ -19,6 +19,7 @@ use crate::{Error, Result};
 const PROCEDURES: &[(&str, &[Parameter])] = &[
     ("ancestors_of", &[Parameter::required("table"), Parameter::optional("snapshot_id")]),
     ("create_changelog_view", crate::cdc::sql::CHANGELOG_VIEW),
+    ("upsert", crate::cdc::sql::UPSERT),
     ("fast_forward", &[Parameter::required("table"), Parameter::required("branch"), Parameter::required("to")]),
     ("register_table", &[Parameter::required("table"), Parameter::required("metadata_file")]),
     ("rollback_to_snapshot", &[Parameter::required("table"), Parameter::required("snapshot_id")]),
@@ -59,6 +60,8 @@ pub(super) async fn call(session: &mut Session, call: Call) -> Result<StatementR
         "rewrite_manifests" => maintenance::manifests(session, &args).await,
         "rewrite_position_delete_files" => maintenance::position_delete_files(session, &args).await,
         "ancestors_of" => refs::ancestors_of(session, &args).await,
+        "convert_equality_deletes" => maintenance::equality_deletes(session, &args).await,
+        "upsert" => crate::cdc::sql::call_upsert(session, &args).await,
         "create_changelog_view" => crate::cdc::sql::create_changelog_view(session, &args).await,
         "fast_forward" => refs::fast_forward(session, &args).await,
         "register_table" => refs::register_table(session, &args).await,

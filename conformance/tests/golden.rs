@@ -44,6 +44,10 @@ const ACCEPTED: &[(&str, &str, &str)] = &[
     ("types_rejected", "DEFAULT 7", "column defaults are part of V3"),
 ];
 
+/// Cases whose values Spark prints otherwise than floe, which prints as 3.5 does: counts are compared, checksums of text not.
+const OTHER_TEXT: &[(&str, &str)] =
+    &[("types_all.s41", "Spark 4.1 prints a zero of DECIMAL(38, 10) as 0.0000000000, 3.5 as 0E-10")];
+
 /// Steps from which on rows lie in another order than in Spark's files, so their ids differ while all counts agree: (case
 /// prefix, first step, reason).
 const OTHER_LAYOUT: &[(&str, usize, &str)] = &[
@@ -229,8 +233,13 @@ impl Replay {
         match self.session.execute_one(&query).await {
             Err(e) => self.problem(n, sql, format!("`{query}` failed: {e}")),
             Ok(r) => {
-                let got = cells(&r.batches).concat();
-                let want = vec![count.to_string(), rows["checksum"].as_i64().map_or("\u{0}".into(), |c| c.to_string())];
+                let mut got = cells(&r.batches).concat();
+                let mut want =
+                    vec![count.to_string(), rows["checksum"].as_i64().map_or("\u{0}".into(), |c| c.to_string())];
+                if OTHER_TEXT.iter().any(|(c, _)| self.case.starts_with(c)) {
+                    got.truncate(1);
+                    want.truncate(1);
+                }
                 if got != want {
                     self.problem(n, sql, format!("rows: got {got:?}, want {want:?}"));
                 }

@@ -250,13 +250,21 @@ fn a_file_without_the_column_or_without_ids_is_read_by_projection() {
         assert_eq!([keep.value(0), keep.value(1)], kept, "{k:?}");
     }
     // no ids at all: by position, as every read of such a file
-    let plain =
-        RecordBatch::try_from_iter([("any", Arc::new(Int32Array::from(vec![1, 2])) as ArrayRef)]).expect("rows");
-    let mut set = EqualityDeletes::new(&[1], &m).expect("a set");
-    set.add(&rows(vec![("p", 1, Arc::new(Int32Array::from(vec![2])) as ArrayRef)]), "e").expect("added");
-    set.bind(&plain.schema(), &m, &data).expect("bound");
-    let keep = set.keep(&plain).expect("mask");
-    assert_eq!([keep.value(0), keep.value(1)], [true, false]);
+    let plain = RecordBatch::try_from_iter([
+        ("any", Arc::new(Int32Array::from(vec![1, 2])) as ArrayRef),
+        ("other", Arc::new(Float64Array::from(vec![1.5, 2.5])) as ArrayRef),
+    ])
+    .expect("rows");
+    let one = |id: i32, column: ArrayRef| {
+        let mut set = EqualityDeletes::new(&[id], &m).expect("a set");
+        set.add(&rows(vec![("k", id, column)]), "e").expect("added");
+        set.bind(&plain.schema(), &m, &data).expect("bound");
+        set.keep(&plain).expect("mask").iter().flatten().collect::<Vec<_>>()
+    };
+    assert_eq!(one(2, Arc::new(Float64Array::from(vec![2.5]))), [true, false]);
+    // but the value of an identity partition comes first (PROJ-2)
+    assert_eq!(one(1, Arc::new(Int32Array::from(vec![2]))), [true, true]);
+    assert_eq!(one(1, Arc::new(Int32Array::from(vec![1]))), [false, false]);
 }
 
 #[test]

@@ -219,7 +219,14 @@ fn view_field(f: &FieldRef) -> FieldRef {
         DataType::Binary => DataType::BinaryView,
         DataType::Struct(fs) => DataType::Struct(fs.iter().map(view_field).collect()),
         DataType::List(e) => DataType::List(view_field(e)),
-        DataType::Map(e, sorted) => DataType::Map(view_field(e), *sorted),
+        // the expected keys are no views
+        DataType::Map(e, sorted) => match e.data_type() {
+            DataType::Struct(kv) if kv.len() == 2 => {
+                let kv = DataType::Struct(vec![kv[0].clone(), view_field(&kv[1])].into());
+                DataType::Map(Arc::new(e.as_ref().clone().with_data_type(kv)), *sorted)
+            }
+            _ => return f.clone(),
+        },
         _ => return f.clone(),
     };
     Arc::new(f.as_ref().clone().with_data_type(ty))

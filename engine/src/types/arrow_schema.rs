@@ -88,8 +88,9 @@ fn data_type(field: &NestedField, ext: &ExtTypes, mode: Mode) -> DataType {
         Type::Struct(s) => DataType::Struct(fields(s.fields(), ext, mode)),
         Type::List(l) => DataType::List(make_field(&l.element_field, "element", ext, mode)),
         Type::Map(m) => {
+            // keys are compared with plain strings (`m['k']`)
             let entries = Fields::from(vec![
-                make_field(&m.key_field, "key", ext, mode),
+                make_field(&m.key_field, "key", ext, Mode { views: false, ..mode }),
                 make_field(&m.value_field, "value", ext, mode),
             ]);
             DataType::Map(Arc::new(Field::new("key_value", DataType::Struct(entries), false)), false)

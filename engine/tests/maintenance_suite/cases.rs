@@ -14,7 +14,7 @@ async fn table() -> World {
     let mut w = world().await;
     w.run("CREATE TABLE t (id INT, v INT) USING iceberg TBLPROPERTIES('format-version'='3','write.delete.mode'='merge-on-read')")
         .await;
-    w.run("INSERT INTO t VALUES (1, 1), (2, 2), (3, 3)").await;
+    w.run("INSERT INTO t SELECT CAST(id AS INT), CAST(id AS INT) FROM range(1, 4, 1, 1)").await;
     w
 }
 
@@ -94,5 +94,5 @@ async fn rows_are_written_in_the_tables_order_and_files_say_so() {
     // an order by a transform is recorded and not kept
     w.run("ALTER TABLE t WRITE ORDERED BY bucket(4, id); INSERT INTO t VALUES (30, 1)").await;
     let single = w.rows("SELECT sort_order_id FROM t.files WHERE record_count = 1").await;
-    assert!(single.len() == 2 && single.iter().all(|o| o == "0"), "{single:?}");
+    assert!(single.len() == 1 && single.iter().all(|o| o == "0"), "{single:?}");
 }

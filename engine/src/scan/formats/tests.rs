@@ -19,7 +19,7 @@ const SCHEMA: &str = r#"{"type":"record","name":"table","fields":[
  {"name":"m","type":["null",{"type":"map","values":["null","int"],"key-id":8,"value-id":9}],"default":null,"field-id":7},
  {"name":"n","type":["null",{"type":"array","logicalType":"map","items":{"type":"record","name":"k11_v12","fields":[
    {"name":"key","type":"int","field-id":11},{"name":"value","type":["null","string"],"default":null,"field-id":12}]}}],"default":null,"field-id":10},
- {"name":"s","type":["null",{"type":"record","name":"r13","fields":[{"name":"a","type":["null","decimal_9_2"],"default":null,"field-id":14}]}],"default":null,"field-id":13},
+ {"name":"s","type":["null",{"type":"record","name":"r13","fields":[{"name":"a","type":["null",{"type":"fixed","name":"decimal_9_1","size":4,"logicalType":"decimal","precision":9,"scale":1}],"default":null,"field-id":14}]}],"default":null,"field-id":13},
  {"name":"u","type":["null",{"type":"fixed","name":"uuid_fixed","size":16,"logicalType":"uuid"}],"default":null,"field-id":15}
 ]}"#;
 
@@ -85,7 +85,7 @@ fn avro_types_and_ids_are_those_of_the_table() {
     assert_eq!(n.value(0).column(0).as_primitive::<Int32Type>().value(0), 5);
     assert_eq!(n.value(0).column(1).as_string::<i32>().value(0), "five");
     let s = b.column(7).as_struct();
-    assert_eq!(s.column(0).as_primitive::<Decimal128Type>().value(0), 45, "a type named before");
+    assert_eq!(s.column(0).as_primitive::<Decimal128Type>().value(0), 45);
     assert_eq!(b.column(8).as_fixed_size_binary().value(0)[15], 9);
 }
 

@@ -159,12 +159,12 @@ fn variants(rows: &[(&[u8], &[u8])]) -> ArrayRef {
 fn malformed_variants_are_errors_and_never_more() {
     // what the encoding rules give (VAR-2..4)
     let good: [(&[u8], &[u8], &str); 7] = [
-        (&[1, 0], &[0], "null"),
-        (&[1, 0], &[4], "true"),
-        (&[1, 0], &[0x0c, 0x22], "34"),
-        (&[1, 0], &[0x0d, b'n', b'/', b'a'], "\"n/a\""),
-        (&[1, 0], &[2, 0, 0], "{}"),
-        (&[1, 0], &[3, 0, 0], "[]"),
+        (&[1, 0, 0], &[0], "null"),
+        (&[1, 0, 0], &[4], "true"),
+        (&[1, 0, 0], &[0x0c, 0x22], "34"),
+        (&[1, 0, 0], &[0x0d, b'n', b'/', b'a'], "\"n/a\""),
+        (&[1, 0, 0], &[2, 0, 0], "{}"),
+        (&[1, 0, 0], &[3, 0, 0], "[]"),
         (&[1, 1, 0, 1, b'a'], &[2, 1, 0, 0, 2, 0x0c, 1], r#"{"a":1}"#),
     ];
     for (metadata, value, json) in good {
@@ -185,9 +185,14 @@ fn malformed_variants_are_errors_and_never_more() {
             }
         }
     }
-    for (metadata, value) in
-        [(&[1u8, 0][..], &[][..]), (&[], &[0]), (&[1, 0], &[0x0c]), (&[1, 0], &[2, 9, 9, 9]), (&[2, 0], &[0])]
-    {
+    for (metadata, value) in [
+        (&[1u8, 0, 0][..], &[][..]),
+        (&[], &[0]),
+        (&[1, 0], &[0]),
+        (&[1, 0, 0], &[0x0c]),
+        (&[1, 0, 0], &[2, 9, 9, 9]),
+        (&[2, 0], &[0]),
+    ] {
         assert!(variant_json(&variants(&[(metadata, value)])).is_err(), "{metadata:?} {value:?}");
     }
 }

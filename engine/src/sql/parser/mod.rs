@@ -356,7 +356,8 @@ impl Cursor {
     /// `item, …`, at least one.
     fn comma<T>(&mut self, mut item: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
         let mut out = vec![item(self)?];
-        while self.p.consume_token(&Token::Comma) {
+        // after `>>` the enclosing type is closed too: the comma is not this list's
+        while self.pending_gt == 0 && self.p.consume_token(&Token::Comma) {
             out.push(item(self)?);
         }
         Ok(out)

@@ -84,6 +84,11 @@ fn nested_types_close_with_shift_tokens() {
     let Statement::CreateTable(t) = s else { panic!("not a table") };
     let SqlType::List(inner) = &t.columns[0].ty else { panic!("not a list") };
     assert!(matches!(**inner, SqlType::List(_)));
+    let s =
+        parse("CREATE TABLE t (a STRUCT<x: INT, y: STRUCT<z: INT>>, b ARRAY<STRUCT<k: INT>>, c INT)").expect("parses");
+    let Statement::CreateTable(t) = s else { panic!("not a table") };
+    let names: Vec<_> = t.columns.iter().map(|c| c.path.join(".")).collect();
+    assert_eq!(names, ["a", "b", "c"], "a comma after >> goes on with the columns");
 }
 
 #[test]

@@ -32,7 +32,8 @@ fn null() -> Avro {
 }
 
 fn file() -> Bytes {
-    let schema = apache_avro::Schema::parse_str(SCHEMA).expect("schema");
+    // the writer's crate has its own idea of uuid, and drops what it does not know from the header
+    let schema = apache_avro::Schema::parse_str(&SCHEMA.replace(",\"logicalType\":\"uuid\"", "")).expect("schema");
     let mut w = apache_avro::Writer::new(&schema, Vec::new());
     let decimal = |v: i32| Avro::Decimal(apache_avro::Decimal::from(v.to_be_bytes()));
     let row = vec![
@@ -50,12 +51,34 @@ fn file() -> Bytes {
             ])])),
         ),
         ("s".into(), some(Avro::Record(vec![("a".into(), some(decimal(45)))]))),
-        ("u".into(), some(Avro::Uuid(uuid::Uuid::from_u128(9)))),
+        ("u".into(), some(Avro::Fixed(16, uuid::Uuid::from_u128(9).as_bytes().to_vec()))),
     ];
     let nulls = row.iter().map(|(n, _): &(String, Avro)| (n.clone(), null())).collect();
     w.append(Avro::Record(row)).expect("row");
     w.append(Avro::Record(nulls)).expect("row");
-    w.into_inner().expect("file").into()
+    with_header(&w.into_inner().expect("file")).into()
+}
+
+/// The file with [`SCHEMA`] in its header, as Iceberg's writers put it there.
+fn with_header(file: &[u8]) -> Vec<u8> {
+    let mark = &file[file.len() - 16..];
+    let header = file.windows(16).position(|w| w == mark).expect("the header's mark") + 16;
+    let mut out = b"Obj\x01\x04".to_vec();
+    for (key, value) in [("avro.codec", "null"), ("avro.schema", SCHEMA)] {
+        for text in [key, value] {
+            let mut n = text.len() << 1;
+            while n > 127 {
+                out.push(u8::try_from(n & 127).expect("seven bits") | 128);
+                n >>= 7;
+            }
+            out.push(u8::try_from(n).expect("seven bits"));
+            out.extend(text.as_bytes());
+        }
+    }
+    out.push(0);
+    out.extend(mark);
+    out.extend(&file[header..]);
+    out
 }
 
 #[test]

@@ -308,6 +308,12 @@ async fn replay(file: &Path) -> Vec<String> {
     for (n, step) in doc["steps"].as_array().unwrap().iter().enumerate() {
         r.step(n, step).await;
     }
+    // whatever the history: its changes lead from each snapshot's rows to the next one's
+    if let Some(t) = r.table().await
+        && let Err(m) = floe_engine::cdc::law::check(&t).await
+    {
+        r.problem(0, "the whole history", m);
+    }
     r.problems
 }
 

@@ -1,4 +1,7 @@
-//! The process driver against a driver of no engine: answers, faults, time-outs, and that nothing is left running.
+//! Real processes: the driver against a driver of no engine (answers, faults, time-outs, and that nothing is left running),
+//! and `floe cdc`.
+
+mod cdc;
 
 #[path = "process/custom.rs"]
 mod custom;

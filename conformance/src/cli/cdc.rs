@@ -1,18 +1,17 @@
 //! `floe cdc`: reads the changes of a table, or keeps a copy in step.
 
-use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use floe_engine::cdc::config::PipelineConfig;
 use floe_engine::cdc::sync::{Event, Sync};
-use floe_engine::cdc::{CdcSource, connect, table_ident};
+use floe_engine::cdc::{CdcSource, Lag};
 use floe_engine::{Error, Result};
 use futures::StreamExt;
-use tokio::sync::watch;
 
-use super::rows::{self, Format};
+use super::pipe::{self, ConfigFile, Printer};
+use super::rows::Format;
 
 /// Arguments of `floe cdc`.
 #[derive(Debug, Args)]
@@ -34,20 +33,24 @@ enum Command {
 /// Arguments of `floe cdc read`.
 #[derive(Debug, Args)]
 struct ReadArgs {
-    /// Configuration, YAML or JSON
-    #[arg(long, value_name = "FILE")]
-    config: PathBuf,
+    #[command(flatten)]
+    config: ConfigFile,
     /// How rows are printed; a stream is always JSON lines
     #[arg(long, value_enum, default_value = "json")]
     format: Format,
+    /// Remember the last printed snapshot in this file, and go on after it the next time
+    #[arg(long, value_name = "FILE")]
+    state: Option<PathBuf>,
+    /// Print nothing but rows and errors
+    #[arg(long, short = 'q')]
+    quiet: bool,
 }
 
 /// Arguments of `floe cdc sync`.
 #[derive(Debug, Args)]
 struct SyncArgs {
-    /// Configuration, YAML or JSON
-    #[arg(long, value_name = "FILE")]
-    config: PathBuf,
+    #[command(flatten)]
+    config: ConfigFile,
     /// Print nothing but errors
     #[arg(long, short = 'q')]
     quiet: bool,
@@ -55,117 +58,96 @@ struct SyncArgs {
 
 /// Runs the command.
 pub async fn run(args: CdcArgs) -> ExitCode {
-    let done = match args.command {
+    pipe::exit(match args.command {
         Command::Read(a) => read(&a).await,
         Command::Sync(a) => sync(&a).await,
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(e) => {
-            eprintln!("floe: {e}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-/// Text and name of a configuration file.
-pub(super) fn load(file: &std::path::Path) -> Result<(String, String)> {
-    let text = std::fs::read_to_string(file).map_err(|e| Error::from(e).at(file.display()))?;
-    Ok((text, file.display().to_string()))
-}
-
-/// Says which keys were taken but change nothing.
-pub(super) fn name_ignored(keys: &[&str]) {
-    if !keys.is_empty() {
-        eprintln!("floe: keys without effect here: {}", keys.join(", "));
-    }
-}
-
-/// True once Ctrl-C was pressed.
-fn on_ctrl_c() -> watch::Receiver<bool> {
-    let (tx, rx) = watch::channel(false);
-    tokio::spawn(async move {
-        if tokio::signal::ctrl_c().await.is_ok() {
-            let _ = tx.send(true);
-        }
-        // the sender lives as long as somebody listens, so that waiting does not end by itself
-        tx.closed().await;
-    });
-    rx
+    })
 }
 
 async fn read(args: &ReadArgs) -> Result<()> {
-    let (text, name) = load(&args.config)?;
-    let config = PipelineConfig::parse(&text, &name)?;
-    let catalog = connect(&config.source.read.catalog).await?;
-    let table = catalog.load_table(&table_ident(&config.source.read.table)?).await?;
+    let config = args.config.parse(PipelineConfig::parse)?;
+    let table = pipe::open(&config.source.read.catalog, &config.source.read.table).await?;
     let (streaming, poll) = (config.source.streaming, config.source.poll_interval);
-    let mut stop = on_ctrl_c();
-    let mut source = CdcSource::new(config.source, table)?;
-    loop {
+    let format = if streaming { Format::Json } else { args.format };
+    let mut stop = pipe::stop_signal();
+    let mut source = CdcSource::new(config.source, table)?.bounded(&config.sync);
+    if let Some(id) = args.state.as_deref().map(load_state).transpose()?.flatten() {
+        source = source.resume_after(id);
+    }
+    while !*stop.borrow() {
         let Some(scan) = source.next().await? else {
-            if !streaming || *stop.borrow() {
-                return Ok(());
+            if source.is_over() {
+                break;
+            }
+            if !args.quiet {
+                eprintln!("waiting; {}", behind(source.lag()));
             }
             tokio::select! {
-                _ = stop.changed() => return Ok(()),
+                _ = stop.changed() => break,
                 () = tokio::time::sleep(poll) => continue,
             }
         };
-        let columns: Vec<String> = scan.schema().fields().iter().map(|f| f.name().clone()).collect();
+        let mut printer = Printer::new(format, &scan.schema());
         let mut stream = scan.stream();
-        let mut all = Vec::new();
         while let Some(batch) = stream.next().await {
-            let batch = batch?;
-            if streaming || args.format == Format::Json {
-                if !print(&[batch], &columns, Format::Json)? {
-                    return Ok(());
-                }
-            } else {
-                all.push(batch);
+            if !printer.take(batch?)? {
+                return Ok(());
             }
         }
-        if !streaming && args.format != Format::Json {
-            print(&all, &columns, args.format)?;
+        printer.finish()?;
+        if let (Some(file), Some(id)) = (&args.state, source.position()) {
+            save_state(file, id)?;
         }
-        if *stop.borrow() {
-            return Ok(());
+        if streaming && !args.quiet {
+            eprintln!("source snapshot {}; {}", source.position().unwrap_or(-1), behind(source.lag()));
         }
+    }
+    Ok(())
+}
+
+fn behind(lag: Lag) -> String {
+    format!("behind: {} snapshots, {} s", lag.snapshots, lag.seconds)
+}
+
+/// The snapshot in a state file; `None` when the file is not there yet.
+fn load_state(file: &Path) -> Result<Option<i64>> {
+    match std::fs::read_to_string(file) {
+        Ok(text) => text.trim().parse().map(Some).map_err(|_| {
+            Error::malformed(format!("state is {:?}; a snapshot id is required", text.trim())).at(file.display())
+        }),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(Error::from(e).at(file.display())),
     }
 }
 
-/// Prints rows; false when nobody reads them any more.
-pub(super) fn print(batches: &[arrow::array::RecordBatch], columns: &[String], format: Format) -> Result<bool> {
-    let mut out = io::BufWriter::new(io::stdout().lock());
-    match rows::write(&mut out, batches, columns, format).and_then(|()| out.flush()) {
-        Ok(()) => Ok(true),
-        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(false),
-        Err(e) => Err(e.into()),
-    }
+/// Replaces a state file in one step: a crash leaves the old one or the new one.
+fn save_state(file: &Path, id: i64) -> Result<()> {
+    let mut new = file.as_os_str().to_owned();
+    new.push(".new");
+    std::fs::write(&new, format!("{id}\n"))
+        .and_then(|()| std::fs::rename(&new, file))
+        .map_err(|e| Error::from(e).at(file.display()))
 }
 
 async fn sync(args: &SyncArgs) -> Result<()> {
-    let (text, name) = load(&args.config)?;
-    let config = PipelineConfig::parse(&text, &name)?;
+    let config = args.config.parse(PipelineConfig::parse)?;
     let streaming = config.source.streaming;
     if let Some(t) = &config.target {
-        name_ignored(&t.ignored);
+        pipe::name_ignored(&t.ignored);
     }
     let report = Sync::open(config)
         .await?
-        .run(on_ctrl_c(), |event| {
+        .run(pipe::stop_signal(), |event| {
             if args.quiet {
                 return;
             }
             match event {
                 Event::Applied { source_snapshot, target_snapshot, inserted, deleted, lag, .. } => eprintln!(
                     "source snapshot {source_snapshot} -> target snapshot {target_snapshot}: {inserted} rows written, {deleted} \
-                     removed; behind: {} snapshots, {} s",
-                    lag.snapshots, lag.seconds
+                     removed; {}",
+                    behind(*lag)
                 ),
-                Event::Heartbeat { lag } if streaming => {
-                    eprintln!("waiting; behind: {} snapshots, {} s", lag.snapshots, lag.seconds);
-                }
+                Event::Heartbeat { lag } if streaming => eprintln!("waiting; {}", behind(*lag)),
                 Event::Heartbeat { .. } => {}
             }
         })

@@ -10,7 +10,7 @@ use floe_engine::cdc::{connect, managed, table_ident};
 use floe_engine::{Error, ErrorKind, Result};
 use futures::StreamExt;
 
-use super::cdc::{load, name_ignored, print};
+use super::pipe::{self, ConfigFile, Printer};
 use super::rows::Format;
 
 /// Arguments of `floe io`.
@@ -33,9 +33,8 @@ enum Command {
 /// Arguments of `floe io read`.
 #[derive(Debug, Args)]
 struct ReadArgs {
-    /// Configuration, YAML or JSON
-    #[arg(long, value_name = "FILE")]
-    config: PathBuf,
+    #[command(flatten)]
+    config: ConfigFile,
     /// How rows are printed
     #[arg(long, value_enum, default_value = "json")]
     format: Format,
@@ -44,9 +43,8 @@ struct ReadArgs {
 /// Arguments of `floe io write`.
 #[derive(Debug, Args)]
 struct WriteArgs {
-    /// Configuration, YAML or JSON
-    #[arg(long, value_name = "FILE")]
-    config: PathBuf,
+    #[command(flatten)]
+    config: ConfigFile,
     /// File of rows; without it they are read from stdin
     #[arg(long, value_name = "FILE")]
     input: Option<PathBuf>,
@@ -54,44 +52,28 @@ struct WriteArgs {
 
 /// Runs the command.
 pub async fn run(args: IoArgs) -> ExitCode {
-    let done = match args.command {
+    pipe::exit(match args.command {
         Command::Read(a) => read(&a).await,
         Command::Write(a) => write(&a).await,
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(e) => {
-            eprintln!("floe: {e}");
-            ExitCode::FAILURE
-        }
-    }
+    })
 }
 
 async fn read(args: &ReadArgs) -> Result<()> {
-    let (text, name) = load(&args.config)?;
-    let config = parse_managed_read(&text, &name)?;
-    let table = connect(&config.catalog).await?.load_table(&table_ident(&config.table)?).await?;
+    let config = args.config.parse(parse_managed_read)?;
+    let table = pipe::open(&config.catalog, &config.table).await?;
     let mut stream = managed::read(&config, &table).await?;
-    let columns: Vec<String> = stream.schema().fields().iter().map(|f| f.name().clone()).collect();
-    let mut all = Vec::new();
+    let mut printer = Printer::new(args.format, &stream.schema());
     while let Some(batch) = stream.next().await {
-        let batch = batch?;
-        if args.format != Format::Json {
-            all.push(batch);
-        } else if !print(&[batch], &columns, Format::Json)? {
+        if !printer.take(batch?)? {
             return Ok(());
         }
     }
-    if args.format != Format::Json {
-        print(&all, &columns, args.format)?;
-    }
-    Ok(())
+    printer.finish()
 }
 
 async fn write(args: &WriteArgs) -> Result<()> {
-    let (text, name) = load(&args.config)?;
-    let config = parse_managed_write(&text, &name)?;
-    name_ignored(&config.ignored);
+    let config = args.config.parse(parse_managed_write)?;
+    pipe::name_ignored(&config.ignored);
     let rows = match &args.input {
         Some(f) => std::fs::read_to_string(f).map_err(|e| Error::from(e).at(f.display()))?,
         None => {

@@ -9,6 +9,7 @@ pub mod dv;
 pub mod engines;
 pub mod io;
 pub mod maintenance;
+mod pipe;
 pub mod report;
 pub mod rows;
 pub mod serve;

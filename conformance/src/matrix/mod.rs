@@ -5,5 +5,6 @@ mod facts_check;
 pub mod proof;
 pub mod result;
 mod run;
+mod sync;
 
 pub use run::{Progress, Session, run_scenario};

@@ -7,11 +7,12 @@ use futures::future::join_all;
 
 use super::facts_check;
 use super::result::{AUDIT, Cell, Check, FACTS, Outcome};
+use super::sync;
 use crate::compare::{self, Difference};
 use crate::drivers::Driver;
 use crate::facts::TableState;
 use crate::protocol::{Answer, TableRef};
-use crate::scenario::{By, Damage, Expected, SPARK_FACTS, Scenario, Step, expected_states};
+use crate::scenario::{By, Damage, Expected, SPARK_FACTS, Scenario, Step, SyncStep, expected_states};
 
 /// What a reader need not be able to do, because only a writer does it.
 const WRITER_ONLY: &[&str] = &[
@@ -218,10 +219,14 @@ impl<'a> Run<'a> {
             let moved = before.as_ref().is_none_or(|b| b.metadata != after.metadata);
             // files never change, so a reader may remember one: what will be damaged is not shown to it before
             let shown = step.unreadable || !self.scenario.steps.iter().any(|s| s.damage.is_some());
-            let asked = moved || step.unreadable || step.changes.is_some() || !step.queries.is_empty();
+            let asked =
+                moved || step.unreadable || step.sync.is_some() || step.changes.is_some() || !step.queries.is_empty();
             if shown && asked {
                 let head = self.table(Some(&after), None);
                 self.read_live(n, step, &head, &want, moved || step.unreadable).await;
+                if let Some(sync) = &step.sync {
+                    self.read_copy(n, sync, &want).await;
+                }
                 let made_snapshot = after.snapshot_id() != before.as_ref().and_then(TableState::snapshot_id);
                 if made_snapshot && !step.unreadable && step.damage.is_none() {
                     self.states.push(State {
@@ -237,13 +242,52 @@ impl<'a> Run<'a> {
         let intact = !self.scenario.steps.iter().any(|s| s.damage.is_some());
         if intact {
             self.read_history(before.as_ref()).await;
+            self.judge_changes(self.scenario.steps.len()).await;
         }
         self.judge_bytes(self.scenario.steps.len(), intact).await;
     }
 
-    /// The auditor's word on the table as the scenario left it: clean when it is intact, faulty when it was damaged.
+    /// floe syncs the copy; then every reader reads it, and must find the rows of the table.
+    async fn read_copy(&mut self, n: usize, sync: &SyncStep, want: &Expected) {
+        let start = Instant::now();
+        let (folder, name) = (sync::copy_of(&self.folder), format!("{}_copy", self.name));
+        let done = sync::run(&self.folder, &self.catalog, sync).await;
+        self.facts.checks.push(match done {
+            Ok(()) => Check::pass(n, "sync"),
+            Err(m) => Check::new(n, "sync", Outcome::Errored, m),
+        });
+        self.facts.spent += start.elapsed();
+        let Ok(Some(state)) = TableState::read(&folder) else { return };
+        let mut copy = self.table(Some(&state), None);
+        (copy.name, copy.location) = (name, folder.display().to_string());
+        let work = self.drivers.iter_mut().enumerate().filter(|(i, _)| self.readers.contains(i)).map(|(i, d)| {
+            let copy = &copy;
+            async move {
+                let start = Instant::now();
+                let check = judge(n, "rows of the copy", d.scan(copy).await, |rows| compare::state(want, rows));
+                (i, vec![check], start.elapsed())
+            }
+        });
+        for (i, checks, spent) in join_all(work).await {
+            self.record(i, checks, spent);
+        }
+    }
+
+    /// The auditor's word on the table as the scenario left it, and on its copy: clean when it is intact, faulty when it was
+    /// damaged.
     async fn judge_bytes(&mut self, n: usize, intact: bool) {
-        let (start, folder) = (Instant::now(), self.folder.clone());
+        let mut checks = self.judge_folder(n, intact, self.folder.clone()).await;
+        let copy = sync::copy_of(&self.folder);
+        if copy.exists() {
+            let copy = self.judge_folder(n, true, copy).await;
+            checks.checks.extend(copy.checks);
+            checks.spent += copy.spent;
+        }
+        self.audit = checks;
+    }
+
+    async fn judge_folder(&self, n: usize, intact: bool, folder: PathBuf) -> Column {
+        let start = Instant::now();
         // it blocks on files and runs threads of its own
         let done =
             tokio::task::spawn_blocking(move || floe_audit::audit(&folder, &floe_audit::Options::default())).await;
@@ -266,7 +310,7 @@ impl<'a> Run<'a> {
             Err(e) => Check::new(n, "bytes", Outcome::Errored, e.to_string()),
             Ok(_) => Check::pass(n, "bytes"),
         };
-        self.audit = Column { checks: vec![check], spent: start.elapsed() };
+        Column { checks: vec![check], spent: start.elapsed() }
     }
 
     /// Runs a step's statement or damage. `Ok(None)`: there is no table yet. `Err`: the scenario cannot go on.
@@ -401,6 +445,20 @@ impl<'a> Run<'a> {
         for (i, checks, spent) in results {
             self.record(i, checks, spent);
         }
+    }
+
+    /// Whoever wrote the table: what floe reads as its changes must lead from each snapshot's rows to the next one's.
+    async fn judge_changes(&mut self, n: usize) {
+        let drivers = &self.drivers;
+        let Some(floe) = self.readers.iter().copied().find(|r| drivers[*r].name() == "floe") else {
+            return;
+        };
+        let start = Instant::now();
+        let checks = match sync::changes_law(&self.folder, &self.catalog).await {
+            Ok(()) => vec![Check::pass(n, "changes of its history")],
+            Err(m) => vec![Check::new(n, "changes of its history", Outcome::Fail, m)],
+        };
+        self.record(floe, checks, start.elapsed());
     }
 
     fn record(&mut self, driver: usize, checks: Vec<Check>, spent: Duration) {

@@ -65,6 +65,14 @@ pub(super) fn check(s: &Scenario) -> Result<(), (Option<usize>, String)> {
         {
             return fault(format!("changes after step {after}: it must come before this one"));
         }
+        if let Some(sync) = &step.sync {
+            if !["merge-on-read", "copy-on-write"].contains(&sync.mode.as_str()) {
+                return fault(format!("sync mode {:?} is none of merge-on-read, copy-on-write", sync.mode));
+            }
+            if step.damage.is_some() || step.unreadable || step.refused.is_some() {
+                return fault("sync needs a table that is whole and was changed".into());
+            }
+        }
         for q in &step.queries {
             features(&q.features).map_err(|m| (Some(i + 1), m))?;
             if let Some(c) = &q.columns {

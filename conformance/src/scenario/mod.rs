@@ -137,6 +137,9 @@ pub struct Step {
     /// Row changes that readers must find between two snapshots.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changes: Option<Changes>,
+    /// floe brings a copy of the table up to date after the step; every reader reads the copy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sync: Option<SyncStep>,
     /// Questions for readers with SQL.
     #[serde(rename = "query", skip_serializing_if = "Vec::is_empty")]
     pub queries: Vec<Query>,
@@ -267,6 +270,22 @@ pub struct Changes {
     pub after: Option<usize>,
     /// Each change: its type (`INSERT`, `DELETE`), then the table's columns.
     pub rows: Vec<Vec<toml::Value>>,
+}
+
+/// How floe keeps the copy `{name}_copy` in step.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct SyncStep {
+    /// `merge-on-read` or `copy-on-write`.
+    pub mode: String,
+    /// Key columns.
+    pub equality_columns: Vec<String>,
+    /// Partition fields of the copy, as `target.partition_fields` takes them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub partition_fields: Vec<String>,
+    /// Keys of `sync:`, such as `schema_evolution`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub options: BTreeMap<String, String>,
 }
 
 /// A question and its answer.

@@ -9,7 +9,7 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_expr::{PhysicalExpr, create_physical_expr};
 use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use iceberg::spec::{NestedFieldRef, Operation, Schema, SchemaRef as IcebergSchemaRef};
+use iceberg::spec::{NestedFieldRef, Schema, SchemaRef as IcebergSchemaRef};
 
 use super::columns;
 use super::config::Columns;
@@ -152,10 +152,9 @@ impl ChangelogBuilder {
         let metadata = self.table.metadata().clone();
         let schema = self.schema.clone().unwrap_or_else(|| metadata.current_schema().clone());
         let output = columns::project(&schema, &self.columns)?;
-        let (pairing, keys) = self.pairing(&schema, &output)?;
+        let (pairing, keys) = self.pairing(&schema)?;
         let mut steps = range::steps(&self.table, self.branch.as_deref(), &self.start, &self.end)?;
-        // a full first step may be a `replace` whose history is gone; it counts with its content
-        steps.retain(|s| s.snapshot.summary().operation != Operation::Replace || matches!(s.base, range::Base::Empty));
+        steps.retain(Step::changes_rows);
 
         let (filter, pred, filter_columns) = match &self.filter {
             Some(sql) => {
@@ -204,7 +203,7 @@ impl ChangelogBuilder {
         Ok(ChangelogScan { run: Arc::new(run), output_schema: Arc::new(output_schema) })
     }
 
-    fn pairing(&self, schema: &Schema, output: &[NestedFieldRef]) -> Result<(Pairing, Vec<String>)> {
+    fn pairing(&self, schema: &Schema) -> Result<(Pairing, Vec<String>)> {
         if !self.updates {
             return Ok((Pairing::None, Vec::new()));
         }
@@ -232,7 +231,6 @@ impl ChangelogBuilder {
                 return Err(columns::unknown(n, schema).clause("SPARK-5"));
             }
         }
-        let _ = output;
         Ok((Pairing::Key, names))
     }
 }

@@ -14,18 +14,13 @@ pub async fn connect(c: &CatalogConfig) -> Result<Arc<dyn Catalog>> {
     if c.properties.is_empty() {
         return open_catalog(&c.name, &c.name, HashMap::new()).await;
     }
-    const ALLOWED: &str = "hadoop (with `warehouse`), hive, rest, sql, jdbc (with `uri`)";
-    let bad = |m: String| Error::invalid(m).at("catalog_properties");
-    let kind = c.properties.get("type").ok_or_else(|| bad(format!("key `type` is required; allowed: {ALLOWED}")))?;
-    let key = match kind.to_ascii_lowercase().as_str() {
-        "hadoop" => "warehouse",
-        "hive" | "rest" | "sql" | "jdbc" => "uri",
-        other => return Err(bad(format!("key `type` is {other:?}; allowed: {ALLOWED}"))),
-    };
-    let place = c.properties.get(key).ok_or_else(|| bad(format!("a catalog of type {kind} needs key `{key}`")))?;
+    // the configuration has checked both keys
+    let kind = c.properties.get("type").map(|k| k.to_ascii_lowercase()).unwrap_or_default();
+    let key = if kind == "hadoop" { "warehouse" } else { "uri" };
+    let place = c.properties.get(key).map_or("", String::as_str);
     let props: HashMap<String, String> =
         c.properties.iter().filter(|(k, _)| *k != "type").map(|(k, v)| (k.clone(), v.clone())).collect();
-    open_catalog(&format!("{}:{place}", kind.to_ascii_lowercase()), &c.name, props).await
+    open_catalog(&format!("{kind}:{place}"), &c.name, props).await
 }
 
 /// `namespace.table` as an identifier.

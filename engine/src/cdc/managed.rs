@@ -13,10 +13,11 @@ use futures::{StreamExt, TryStreamExt};
 use iceberg::spec::{NestedFieldRef, Schema};
 
 use super::columns;
-use super::config::{Columns, DeleteFormat, ReadConfig, TemplatePart, WriteConfig};
+use super::config::{Columns, DeleteFormat, ReadConfig, WriteConfig};
 use super::connect::table_ident;
 use super::resolve::Encoder;
 use super::sync::{Outcome, Plan, apply, key_columns, load_or_create};
+use super::template::no_column;
 use crate::catalog::Catalog;
 use crate::scan::IcebergTableProvider;
 use crate::types::{ExtTypes, arrow_schema};
@@ -84,8 +85,9 @@ pub async fn write(config: &WriteConfig, catalog: &Arc<dyn Catalog>, rows: &[Rec
     let kinds = change_types(config, &rows)?;
     let order = order(config, &rows)?;
     let mut groups: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+    let names = config.table.names(&rows, 0)?;
     for i in order {
-        groups.entry(destination(config, &rows, i as usize)?).or_default().push(i);
+        groups.entry(names[i as usize].clone()).or_default().push(i);
     }
     let control: Vec<&String> =
         [&config.change_type_column, &config.sequence_number_column].into_iter().flatten().collect();
@@ -188,49 +190,6 @@ fn order(config: &WriteConfig, rows: &RecordBatch) -> Result<Vec<u32>> {
         }
         let values = values.as_primitive::<Int64Type>();
         out.sort_by_key(|i| values.value(*i as usize));
-    }
-    Ok(out)
-}
-
-fn no_column(rows: &RecordBatch, name: &str, key: &'static str) -> Error {
-    let names: Vec<_> = rows.schema_ref().fields().iter().map(|f| f.name().as_str()).collect();
-    Error::invalid(format!("no column {name:?}; there are: {}", names.join(", "))).at(key)
-}
-
-/// Name of the table that a row goes to.
-fn destination(config: &WriteConfig, rows: &RecordBatch, i: usize) -> Result<String> {
-    if let Some(name) = config.table.fixed() {
-        return Ok(name.to_string());
-    }
-    let mut out = String::new();
-    for part in &config.table.parts {
-        match part {
-            TemplatePart::Text(t) => out.push_str(t),
-            TemplatePart::Field(path) => {
-                let mut names = path.split('.');
-                let mut column: Option<ArrayRef> = names.next().and_then(|n| rows.column_by_name(n).cloned());
-                for n in names {
-                    column = column.and_then(|c| c.as_struct_opt().and_then(|s| s.column_by_name(n).cloned()));
-                }
-                let column = column.ok_or_else(|| no_column(rows, path, "table"))?;
-                if column.data_type().is_nested() {
-                    return Err(Error::invalid(format!(
-                        "column {path} is nested; a plain value is needed for a table's name"
-                    ))
-                    .at("table"));
-                }
-                let text = cast(&column, &DataType::Utf8)?;
-                let text = text.as_string::<i32>();
-                if text.is_null(i) || text.value(i).is_empty() || text.value(i).contains(['.', '/', '\\']) {
-                    let found = if text.is_null(i) { "null".to_string() } else { format!("{:?}", text.value(i)) };
-                    return Err(Error::invalid(format!(
-                        "row {i}: column {path} is {found}; a table's name needs a text without dots and slashes"
-                    ))
-                    .at("table"));
-                }
-                out.push_str(text.value(i));
-            }
-        }
     }
     Ok(out)
 }

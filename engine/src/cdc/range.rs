@@ -1,6 +1,8 @@
 //! Which snapshots a changelog covers: a chain of parents from an end back to a start (CDC-5).
 
-use iceberg::spec::{MAIN_BRANCH, SnapshotRef, TableMetadata};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use iceberg::spec::{MAIN_BRANCH, Operation, SnapshotRef, TableMetadata};
 
 use crate::{Error, Result, Table};
 
@@ -50,6 +52,49 @@ pub enum Base {
     Empty,
     /// A parent that was expired: only the snapshot's own manifests can tell.
     Expired(i64),
+}
+
+impl Step {
+    /// Whether it can change rows: a `replace` can't, unless it is all that is kept of the history before it (CDC-6).
+    pub fn changes_rows(&self) -> bool {
+        self.snapshot.summary().operation != Operation::Replace || matches!(self.base, Base::Empty)
+    }
+}
+
+impl End {
+    /// Whether a reader that found nothing new up to it has reached it. A time is reached once the clock has passed it: a
+    /// snapshot that is committed later is newer.
+    pub(super) fn is_reached_when_idle(&self) -> bool {
+        match self {
+            Self::Head => false,
+            Self::At(_) => true,
+            Self::AtTime(ms) => now_ms() > *ms,
+        }
+    }
+}
+
+/// How far a reader is behind a table.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Lag {
+    /// Snapshots that were not read yet, `replace` ones not counted.
+    pub snapshots: usize,
+    /// Age of the oldest of them, in seconds; 0 when there is none.
+    pub seconds: u64,
+}
+
+impl Lag {
+    /// The lag of a reader that has these steps before it.
+    pub(super) fn of(rest: &[Step]) -> Self {
+        let mut waiting = rest.iter().filter(|s| s.changes_rows());
+        let oldest = waiting.next().map(|s| s.snapshot.timestamp_ms());
+        let age = oldest.map_or(0, |t| now_ms().saturating_sub(t).max(0).unsigned_abs() / 1000);
+        Self { snapshots: usize::from(oldest.is_some()) + waiting.count(), seconds: age }
+    }
+}
+
+fn now_ms() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// A snapshot by id, branch or tag.

@@ -14,7 +14,7 @@ use iceberg::spec::Schema;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, RowSelection};
 use parquet::arrow::async_reader::{ParquetObjectReader, ParquetRecordBatchStreamBuilder};
-use parquet::file::metadata::{PageIndexPolicy, RowGroupMetaData};
+use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, RowGroupMetaData};
 
 use super::diff::{FileDiff, Side};
 use crate::deletes::{DeleteLoader, Deletes, EqualityDeletes};
@@ -96,6 +96,8 @@ impl Prepared {
 pub trait RowGroupFilter: Send + Sync {
     /// Whether the row group may.
     fn may_match(&self, group: &RowGroupMetaData) -> bool;
+    /// The rows of a row group, counted from its start, in pages that may hold something; ascending. `None` = all.
+    fn rows(&self, file: &ParquetMetaData, group: usize) -> Option<Vec<Range<u64>>>;
 }
 
 /// Reads changed rows with a schema and a filter.
@@ -279,9 +281,12 @@ impl RowReader {
         let size = u64::try_from(file.file_size).map_err(|_| Error::malformed("negative file_size_in_bytes"))?;
         let mut reader = ParquetObjectReader::new(store, path).with_file_size(size);
         let whole = selected.len() == u64::try_from(file.record_count).unwrap_or(0);
-        let policy = if whole { PageIndexPolicy::Skip } else { PageIndexPolicy::Optional };
-        let options = || ArrowReaderOptions::new().with_skip_arrow_metadata(true).with_offset_index_policy(policy);
-        let metadata = ArrowReaderMetadata::load_async(&mut reader, options()).await?;
+        let wanted = |yes: bool| if yes { PageIndexPolicy::Optional } else { PageIndexPolicy::Skip };
+        let options = ArrowReaderOptions::new()
+            .with_skip_arrow_metadata(true)
+            .with_offset_index_policy(wanted(!whole || self.groups.is_some()))
+            .with_column_index_policy(wanted(self.groups.is_some()));
+        let metadata = ArrowReaderMetadata::load_async(&mut reader, options).await?;
         let rows = metadata.metadata().file_metadata().num_rows();
         if rows != file.record_count {
             return Err(Error::malformed(format!(
@@ -307,18 +312,23 @@ impl RowReader {
         let mut positions: Vec<Range<u64>> = Vec::new();
         let (mut start, mut taken) = (0u64, 0usize);
         let mut runs = selected.ranges().peekable();
+        let mut all_pages = true;
         for (i, g) in metadata.metadata().row_groups().iter().enumerate() {
             let end = start + u64::try_from(g.num_rows()).unwrap_or(0);
             let before = ranges.len();
             let wanted = self.groups.as_ref().is_none_or(|f| f.may_match(g));
+            let pages = self.groups.as_ref().filter(|_| wanted).and_then(|f| f.rows(metadata.metadata(), i));
+            all_pages &= pages.is_none();
             while let Some(r) = runs.peek() {
                 if r.start >= end {
                     break;
                 }
                 let (from, to) = (r.start.max(start), r.end.min(end));
                 if from < to && wanted {
-                    positions.push(from..to);
-                    ranges.push(taken + (from - start) as usize..taken + (to - start) as usize);
+                    for r in clip(from - start..to - start, pages.as_deref()) {
+                        positions.push(start + r.start..start + r.end);
+                        ranges.push(taken + r.start as usize..taken + r.end as usize);
+                    }
                 }
                 if r.end > end {
                     break;
@@ -335,11 +345,23 @@ impl RowReader {
             .with_batch_size(BATCH_ROWS)
             .with_projection(mask)
             .with_row_groups(groups);
-        if !whole {
+        if !whole || !all_pages {
             builder = builder.with_row_selection(RowSelection::from_consecutive_ranges(ranges.into_iter(), taken));
         }
         Ok(Opened { stream: builder.build()?.boxed(), positions, adapter })
     }
+}
+
+/// The parts of a range that lie in pages; `None` = the range.
+pub fn clip(range: Range<u64>, pages: Option<&[Range<u64>]>) -> Vec<Range<u64>> {
+    let Some(pages) = pages else {
+        return vec![range];
+    };
+    pages[pages.partition_point(|p| p.end <= range.start)..]
+        .iter()
+        .take_while(|p| p.start < range.end)
+        .map(|p| p.start.max(range.start)..p.end.min(range.end))
+        .collect()
 }
 
 struct Opened {

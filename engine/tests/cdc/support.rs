@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use arrow::array::{Array, RecordBatch};
 use async_trait::async_trait;
@@ -147,18 +147,30 @@ pub fn shared() -> PathBuf {
 }
 
 /// A local store whose operations fail from the n-th on, as when the process died: what was done before stays.
-#[derive(Debug)]
 pub struct Mortal {
     inner: LocalFileSystem,
     left: AtomicI64,
     /// Bytes read.
     pub read: AtomicI64,
+    /// What was read: file name and range.
+    pub reads: Mutex<Vec<(String, Range<u64>)>>,
+    /// Runs before a new version of a table's metadata is written: what others do at that moment.
+    pub before_commit: Mutex<Option<Meanwhile>>,
 }
+
+/// Work of others.
+pub type Meanwhile = Arc<dyn Fn() -> futures::future::BoxFuture<'static, ()> + Send + Sync>;
 
 impl Mortal {
     /// A store that lives.
     pub fn new() -> Arc<Self> {
-        Arc::new(Self { inner: LocalFileSystem::new(), left: AtomicI64::new(i64::MAX), read: AtomicI64::new(0) })
+        Arc::new(Self {
+            inner: LocalFileSystem::new(),
+            left: AtomicI64::new(i64::MAX),
+            read: AtomicI64::new(0),
+            reads: Mutex::default(),
+            before_commit: Mutex::default(),
+        })
     }
 
     /// Dies after `n` more operations.
@@ -171,12 +183,24 @@ impl Mortal {
         self.left.store(i64::MAX, Ordering::SeqCst);
     }
 
+    fn note(&self, location: &Path, range: &Range<u64>) {
+        self.read.fetch_add((range.end - range.start) as i64, Ordering::SeqCst);
+        let name = location.filename().unwrap_or_default().to_string();
+        self.reads.lock().expect("no panic").push((name, range.clone()));
+    }
+
     fn step(&self) -> object_store::Result<()> {
         if self.left.fetch_sub(1, Ordering::SeqCst) > 0 {
             return Ok(());
         }
         self.left.store(0, Ordering::SeqCst);
         Err(object_store::Error::Generic { store: "mortal", source: "the process died".into() })
+    }
+}
+
+impl std::fmt::Debug for Mortal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Mortal")
     }
 }
 
@@ -195,6 +219,10 @@ impl ObjectStore for Mortal {
         opts: PutOptions,
     ) -> object_store::Result<PutResult> {
         self.step()?;
+        let meanwhile = self.before_commit.lock().expect("no panic").clone();
+        if let (Some(work), true) = (meanwhile, location.as_ref().ends_with(".metadata.json")) {
+            work().await;
+        }
         self.inner.put_opts(location, payload, opts).await
     }
 
@@ -210,14 +238,13 @@ impl ObjectStore for Mortal {
     async fn get_opts(&self, location: &Path, options: GetOptions) -> object_store::Result<GetResult> {
         self.step()?;
         let r = self.inner.get_opts(location, options).await?;
-        self.read.fetch_add((r.range.end - r.range.start) as i64, Ordering::SeqCst);
+        self.note(location, &r.range);
         Ok(r)
     }
 
     async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> object_store::Result<Vec<Bytes>> {
         self.step()?;
-        let n: u64 = ranges.iter().map(|r| r.end - r.start).sum();
-        self.read.fetch_add(n as i64, Ordering::SeqCst);
+        ranges.iter().for_each(|r| self.note(location, r));
         self.inner.get_ranges(location, ranges).await
     }
 

@@ -66,8 +66,53 @@ impl PipelineConfig {
         root.finish()?;
         let source = CdcReadConfig::from_section(source)?;
         let target = target.map(WriteConfig::from_section).transpose()?;
-        let sync = SyncConfig::from_section(sync.unwrap_or_else(|| Section::empty("sync")))?;
+        let mut sync = SyncConfig::from_section(sync.unwrap_or_else(|| Section::empty("sync")))?;
+        if let Some(t) = &target {
+            together(&source, t, &mut sync)?;
+        }
         Ok(Self { source, target, sync })
+    }
+}
+
+/// What keys of different sections say together.
+fn together(source: &CdcReadConfig, target: &WriteConfig, sync: &mut SyncConfig) -> Result<()> {
+    let bad = |m: String| Err(Error::invalid(m).at("sync"));
+    if sync.stop_at_snapshot.is_some() && (source.to_snapshot.is_some() || source.to_timestamp.is_some()) {
+        return bad(
+            "key `stop_at_snapshot` and an end of `source` exclude each other; at most one of `stop_at_snapshot`, \
+                    `to_snapshot`, `end_snapshot_id`, `to_timestamp` is allowed"
+                .into(),
+        );
+    }
+    if sync.delete_format == DeleteFormat::Equality && target.mode != WriteMode::MergeOnRead {
+        return bad("key `delete_format` is \"equality\", which needs `target.mode: merge-on-read`".into());
+    }
+    if sync.delete_format == DeleteFormat::Equality && !target.partition_fields.is_empty() {
+        return bad(
+            "key `delete_format` is \"equality\", which `partition_fields` excludes: equality deletes reach one \
+                    partition each; allowed: positions"
+                .into(),
+        );
+    }
+    match target.table.fixed() {
+        Some(_) if sync.ledger.is_some() => {
+            bad("key `ledger` has no meaning with one target table; it needs a template in `target.table`".into())
+        }
+        Some(_) => Ok(()),
+        None => {
+            sync.ledger = match (sync.ledger.take(), target.table.fixed_namespace()) {
+                (Some(l), _) => Some(l),
+                (None, Some(ns)) => Some(format!("{ns}.floe_sync")),
+                (None, None) => {
+                    return bad(
+                        "key `ledger` is required when the namespace of `target.table` depends on the row; allowed: \
+                                NAMESPACE.TABLE"
+                            .into(),
+                    );
+                }
+            };
+            Ok(())
+        }
     }
 }
 
@@ -98,18 +143,56 @@ fn missing(key: &str, place: &str) -> Error {
 fn catalog(s: &mut Section) -> Result<CatalogConfig> {
     let name = s.string("catalog_name")?.unwrap_or_else(|| "default".into());
     let properties = s.string_map("catalog_properties")?.unwrap_or_default();
+    check_catalog(s, &properties)?;
     let config_properties = s.string_map("config_properties")?.unwrap_or_default();
     Ok(CatalogConfig { name, properties, config_properties })
 }
 
-/// The table's name: `namespace.table`, at least two parts.
-fn table_name(s: &mut Section) -> Result<String> {
-    let name = s.string("table")?.ok_or_else(|| missing("table", s.place()))?;
+/// Kinds of catalog, and the property that says where each is.
+const CATALOGS: [(&str, &str); 5] =
+    [("hadoop", "warehouse"), ("hive", "uri"), ("rest", "uri"), ("sql", "uri"), ("jdbc", "uri")];
+
+/// `type` and the property that goes with it; without properties `catalog_name` is a catalog of `floe.toml`.
+fn check_catalog(s: &Section, properties: &BTreeMap<String, String>) -> Result<()> {
+    if properties.is_empty() {
+        return Ok(());
+    }
+    let allowed = CATALOGS.map(|(t, k)| format!("{t} (with `{k}`)")).join(", ");
+    let Some(kind) = properties.get("type") else {
+        return Err(
+            Error::invalid(format!("key `catalog_properties.type` is required; allowed: {allowed}")).at(s.place())
+        );
+    };
+    let Some((_, key)) = CATALOGS.iter().find(|(t, _)| t.eq_ignore_ascii_case(kind)) else {
+        return Err(s.bad("catalog_properties.type", kind, &allowed));
+    };
+    if properties.get(*key).is_none_or(|v| v.trim().is_empty()) {
+        return Err(Error::invalid(format!("key `catalog_properties.{key}` is required for a catalog of type {kind}"))
+            .at(s.place()));
+    }
+    Ok(())
+}
+
+/// A table's name: `namespace.table`, at least two parts.
+fn table_name(s: &mut Section, key: &str) -> Result<String> {
+    let name = s.string(key)?.ok_or_else(|| missing(key, s.place()))?;
     let parts: Vec<&str> = name.split('.').collect();
     if parts.len() < 2 || parts.iter().any(|p| p.trim().is_empty()) {
-        return Err(s.bad("table", &name, "NAMESPACE.TABLE"));
+        return Err(s.bad(key, &name, "NAMESPACE.TABLE"));
     }
     Ok(name)
+}
+
+/// A list of columns names at least one, and each once.
+fn names_once(s: &Section, key: &str, names: &[String]) -> Result<()> {
+    if names.is_empty() {
+        return Err(s.bad(key, "[]", "a list of at least one column name"));
+    }
+    let mut seen = std::collections::HashSet::new();
+    match names.iter().find(|n| !seen.insert(n.as_str())) {
+        Some(twice) => Err(s.bad(key, twice, "each column name once")),
+        None => Ok(()),
+    }
 }
 
 /// `keep`, `drop` and where allowed `only`: at most one of them.
@@ -120,13 +203,7 @@ fn columns(s: &mut Section, with_only: bool) -> Result<Columns> {
         let Some(names) = s.string_list(key)? else {
             return Ok(None);
         };
-        if names.is_empty() {
-            return Err(s.bad(key, "[]", "a list of at least one column name"));
-        }
-        let mut seen = std::collections::HashSet::new();
-        if let Some(twice) = names.iter().find(|n| !seen.insert(n.as_str())) {
-            return Err(s.bad(key, twice, "each column name once"));
-        }
+        names_once(s, key, &names)?;
         Ok(Some(names))
     };
     if let Some(k) = list("keep", s)? {

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::{CatalogConfig, Columns, Section, catalog, columns, table_name};
+use super::{CatalogConfig, Columns, Section, catalog, columns, names_once, table_name};
+use crate::cdc::range::End;
 use crate::{Error, Result};
 
 /// A Managed I/O read: one table at its current snapshot.
@@ -78,7 +79,7 @@ impl ReadConfig {
     }
 
     fn take(s: &mut Section) -> Result<Self> {
-        let table = table_name(s)?;
+        let table = table_name(s, "table")?;
         let catalog = catalog(s)?;
         let filter = s.string("filter")?;
         let columns = columns(s, false)?;
@@ -133,6 +134,9 @@ impl CdcReadConfig {
             s.choice("starting_strategy", &[("earliest", Strategy::Earliest), ("latest", Strategy::Latest)])?;
         let include_metadata_columns = s.boolean("include_metadata_columns")?.unwrap_or(false);
         let identifier_columns = s.string_list("identifier_columns")?;
+        if let Some(names) = &identifier_columns {
+            names_once(&s, "identifier_columns", names)?;
+        }
         let net_changes = s.boolean("net_changes")?.unwrap_or(false);
         s.finish()?;
         Ok(Self {
@@ -148,6 +152,15 @@ impl CdcReadConfig {
             identifier_columns,
             net_changes,
         })
+    }
+
+    /// End of the range; the branch's head when none is given.
+    pub fn end(&self) -> End {
+        match (&self.to_snapshot, self.to_timestamp) {
+            (Some(s), _) => End::At(s.clone()),
+            (None, Some(ms)) => End::AtTime(ms),
+            (None, None) => End::Head,
+        }
     }
 
     /// The strategy in force: given, else earliest for a batch and latest for a stream.

@@ -1,6 +1,6 @@
 //! `sync:`, floe's own keys.
 
-use super::Section;
+use super::{Section, table_name};
 use crate::Result;
 
 /// What happens when the source's schema has columns that the target lacks, or other types.
@@ -40,6 +40,8 @@ pub struct SyncConfig {
     pub stop_at_snapshot: Option<String>,
     /// `stop_when_idle`: a stream ends when it has caught up.
     pub stop_when_idle: bool,
+    /// `ledger`: table that holds the position when rows name their tables; by default `floe_sync` beside them.
+    pub ledger: Option<String>,
     /// `memory_mb`: rows held at a time when changes are resolved (256 by default).
     pub memory_mb: usize,
 }
@@ -61,6 +63,7 @@ impl SyncConfig {
         let stop_after_snapshots = s.integer("stop_after_snapshots", 1)?;
         let stop_at_snapshot = s.string("stop_at_snapshot")?;
         let stop_when_idle = s.boolean("stop_when_idle")?.unwrap_or(false);
+        let ledger = s.has("ledger").then(|| table_name(&mut s, "ledger")).transpose()?;
         let memory_mb = s.integer("memory_mb", 16)?.unwrap_or(256);
         s.finish()?;
         Ok(Self {
@@ -71,6 +74,7 @@ impl SyncConfig {
             stop_after_snapshots: stop_after_snapshots.map(i64::unsigned_abs),
             stop_at_snapshot,
             stop_when_idle,
+            ledger,
             memory_mb: usize::try_from(memory_mb).unwrap_or(256),
         })
     }

@@ -81,6 +81,202 @@ fn syntax_and_shape_are_checked() {
     refused(PipelineConfig::parse("source: {}", "p.yaml"), &["`table` is required"]);
 }
 
+/// What a key takes.
+#[derive(Clone, Copy)]
+enum Takes {
+    Text,
+    List,
+    Map,
+    Bool,
+    /// At least this.
+    Int(i64),
+    /// One of these.
+    Word(&'static str),
+}
+use Takes::{Bool, Int, List, Map, Text, Word};
+
+const CATALOG: &str = "{type: hadoop, warehouse: /w}";
+const READ: [(&str, Takes, &str); 7] = [
+    ("table", Text, "ns.t"),
+    ("catalog_name", Text, "local"),
+    ("catalog_properties", Map, CATALOG),
+    ("config_properties", Map, "{fs.s3a.endpoint: x}"),
+    ("filter", Text, "a > 3"),
+    ("keep", List, "[a, b.c]"),
+    ("drop", List, "[a]"),
+];
+const CDC_READ: [(&str, Takes, &str); 13] = [
+    ("branch", Text, "main"),
+    ("from_snapshot", Text, "12"),
+    ("start_snapshot_id", Text, "12"),
+    ("from_timestamp", Int(0), "12"),
+    ("to_snapshot", Text, "12"),
+    ("end_snapshot_id", Text, "12"),
+    ("to_timestamp", Int(0), "12"),
+    ("streaming", Bool, "true"),
+    ("poll_interval_seconds", Int(1), "1, streaming: true"),
+    ("starting_strategy", Word("earliest, latest"), "latest"),
+    ("include_metadata_columns", Bool, "true"),
+    ("identifier_columns", List, "[id]"),
+    ("net_changes", Bool, "true"),
+];
+const WRITE: [(&str, Takes, &str); 33] = [
+    ("table", Text, "ns.t"),
+    ("catalog_name", Text, "local"),
+    ("catalog_properties", Map, CATALOG),
+    ("config_properties", Map, "{a: b}"),
+    ("mode", Word("append, merge-on-read, copy-on-write"), "copy-on-write"),
+    ("equality_columns", List, "[id]"),
+    ("change_type_column", Text, "op"),
+    ("change_type_map", Map, "{I: INSERT}"),
+    ("sequence_number_column", Text, "seq"),
+    ("upsert", Bool, "true"),
+    ("keep", List, "[a]"),
+    ("drop", List, "[a]"),
+    ("only", Text, "a"),
+    ("partition_fields", List, "['bucket(id, 4)']"),
+    ("sort_fields", List, "[id desc]"),
+    ("table_properties", Map, "{format-version: 3}"),
+    ("snapshot_properties", Map, "{by: me}"),
+    ("distribution_mode", Word("none, hash"), "hash"),
+    ("sorter_memory_mb", Int(1), "100"),
+    ("triggering_frequency_seconds", Int(1), "5"),
+    ("direct_write_byte_limit", Int(0), "0"),
+    ("autosharding", Bool, "false"),
+    ("num_shards", Int(1), "16"),
+    ("shards_per_partition", Int(1), "2"),
+    ("allowed_lateness_seconds", Int(0), "21600"),
+    ("sink_id", Text, "sink"),
+    ("token_heartbeat_seconds", Int(1), "60"),
+    ("write_properties", Map, "{a: b}"),
+    ("error_handling", Map, "{output: bad}"),
+    ("use_side_input_table_cache", Bool, "true"),
+    ("table_cache_refresh_interval_seconds", Int(1), "5"),
+    ("maximum_table_cache_size", Int(1), "5"),
+    ("table_cache_polling_buckets", Int(1), "5"),
+];
+const SYNC: [(&str, Takes, &str); 9] = [
+    ("id", Text, "one"),
+    ("snapshots_per_commit", Int(1), "10"),
+    ("schema_evolution", Word("off, add, full"), "add"),
+    ("delete_format", Word("positions, equality"), "positions"),
+    ("stop_after_snapshots", Int(1), "3"),
+    ("stop_at_snapshot", Text, "12"),
+    ("stop_when_idle", Bool, "true"),
+    ("ledger", Text, "ns.ledger"),
+    ("memory_mb", Int(16), "64"),
+];
+
+/// Values that a key must refuse, each with words that its message must have.
+fn bad_values(takes: Takes) -> Vec<(String, String)> {
+    let pair = |v: &str, w: &str| (v.to_string(), w.to_string());
+    match takes {
+        Text => vec![pair("[x]", "a text"), pair("{x: y}", "a text"), pair("' '", "not empty")],
+        List => vec![
+            pair("x", "a list of texts"),
+            pair("{x: y}", "a list of texts"),
+            pair("[1]", "a list of texts"),
+            pair("[[x]]", "a list of texts"),
+        ],
+        Map => vec![
+            pair("x", "a map of texts"),
+            pair("[x]", "a map of texts"),
+            pair("{x: [y]}", "a text, number or boolean"),
+        ],
+        Bool => vec![pair("maybe", "true, false"), pair("3", "true, false"), pair("[true]", "true, false")],
+        Int(min) => vec![
+            pair("soon", "an integer"),
+            pair("1.5", "an integer"),
+            pair("[1]", "an integer"),
+            (format!("{}", min - 1), format!("at least {min}")),
+        ],
+        Word(words) => vec![pair("nonsense", words), pair("[x]", "a text")],
+    }
+}
+
+/// Every key of every section: a good value is taken, each bad one is refused with the key's name and what is allowed, and no
+/// key that the parser knows is missing here.
+#[test]
+fn every_key_is_checked() {
+    type Parse = fn(&str) -> Result<()>;
+    let source: Parse = |t| PipelineConfig::parse(&format!("source: {{{t}}}"), "p").map(|_| ());
+    let target: Parse =
+        |t| PipelineConfig::parse(&format!("source: {{table: ns.s}}\ntarget: {{{t}}}"), "p").map(|_| ());
+    let sync: Parse = |t| PipelineConfig::parse(&format!("source: {{table: ns.s}}\nsync: {{{t}}}"), "p").map(|_| ());
+    let read: Parse = |t| parse_managed_read(&format!("{{{t}}}"), "p").map(|_| ());
+    let write: Parse = |t| parse_managed_write(&format!("{{{t}}}"), "p").map(|_| ());
+    let writes = WRITE.as_slice();
+    let cdc: Vec<_> = READ.iter().chain(&CDC_READ).copied().collect();
+    for (name, parse, keys, rest) in [
+        ("source", source, cdc.as_slice(), &["table: ns.t"][..]),
+        ("target", target, writes, &["table: ns.t", "mode: merge-on-read"][..]),
+        ("sync", sync, SYNC.as_slice(), &[][..]),
+        ("io read", read, READ.as_slice(), &["table: ns.t"][..]),
+        ("io write", write, writes, &["table: ns.t", "mode: merge-on-read"][..]),
+    ] {
+        let with = |key: &str, value: &str| {
+            let mut all: Vec<String> = vec![format!("{key}: {value}")];
+            all.extend(rest.iter().filter(|r| !r.starts_with(&format!("{key}:"))).map(ToString::to_string));
+            all.join(", ")
+        };
+        for (key, takes, good) in keys {
+            parse(&with(key, good)).unwrap_or_else(|e| panic!("{name}: {key}: {good}\n{e}"));
+            for (bad, words) in bad_values(*takes) {
+                let e = parse(&with(key, &bad)).expect_err(&format!("{name}: {key}: {bad}"));
+                let text = e.to_string();
+                assert_eq!(e.kind(), crate::ErrorKind::InvalidInput, "{text}");
+                assert!(text.contains(&format!("`{key}")) && text.contains(&words), "{name}: {key}: {bad}\n{text}");
+            }
+        }
+        let text = parse(&with("no_such_key", "1")).expect_err("unknown").to_string();
+        let known = text.split("allowed: ").nth(1).expect("a list").split(" (at").next().expect("a list");
+        let mut known: Vec<&str> = known.split(", ").collect();
+        let mut here: Vec<&str> = keys.iter().map(|k| k.0).collect();
+        known.sort_unstable();
+        here.sort_unstable();
+        assert_eq!(known, here, "{name}");
+    }
+}
+
+#[test]
+fn catalogs_are_checked() {
+    for (properties, words) in [
+        ("{warehouse: /w}", &["`catalog_properties.type` is required", "hadoop (with `warehouse`)"][..]),
+        ("{type: glue}", &["`catalog_properties.type`", "glue", "rest (with `uri`)"][..]),
+        ("{type: hadoop}", &["`catalog_properties.warehouse` is required"][..]),
+        ("{type: rest, warehouse: /w}", &["`catalog_properties.uri` is required"][..]),
+    ] {
+        let text = format!("source: {{table: ns.t, catalog_properties: {properties}}}");
+        refused(PipelineConfig::parse(&text, "p"), words);
+    }
+}
+
+#[test]
+fn sections_fit_together() {
+    let with = |source: &str, target: &str, sync: &str| {
+        PipelineConfig::parse(
+            &format!("source: {{table: ns.s{source}}}\ntarget: {{table: {target}}}\nsync: {{{sync}}}"),
+            "p",
+        )
+    };
+    refused(with(", to_snapshot: 3", "a.b", "stop_at_snapshot: 4"), &["`stop_at_snapshot`", "`to_snapshot`"]);
+    refused(with("", "a.b, mode: copy-on-write", "delete_format: equality"), &["`delete_format`", "merge-on-read"]);
+    refused(
+        with("", "a.b, mode: merge-on-read, partition_fields: [x]", "delete_format: equality"),
+        &["`delete_format`", "positions"],
+    );
+    refused(with("", "a.b", "ledger: a.l"), &["`ledger`", "template"]);
+    refused(with("", "'a_{x}.b'", ""), &["`ledger` is required", "NAMESPACE.TABLE"]);
+    refused(
+        with("", "'a.b', table_properties: {format-version: 1}", ""),
+        &["`table_properties.format-version`", "2, 3"],
+    );
+    let p = with("", "'a.b_{x.y}'", "").expect("a template");
+    assert_eq!(p.sync.ledger.as_deref(), Some("a.floe_sync"));
+    let p = with("", "'a_{x.y}.b'", "ledger: c.l").expect("a template");
+    assert_eq!(p.sync.ledger.as_deref(), Some("c.l"));
+}
+
 #[test]
 fn exclusive_keys_are_refused() {
     refused(pipeline(", keep: [a], drop: [b]", ""), &["`keep` and `drop`", "at most one"]);

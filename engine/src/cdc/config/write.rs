@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{
-    CatalogConfig, Columns, PartitionTerm, Section, SortTerm, catalog, columns, missing, parse_partition_term,
-    parse_sort_term,
+    CatalogConfig, Columns, PartitionTerm, Section, SortTerm, catalog, columns, missing, names_once,
+    parse_partition_term, parse_sort_term,
 };
 use crate::{Error, Result};
 
@@ -37,13 +37,24 @@ pub enum WriteMode {
     CopyOnWrite,
 }
 
-/// How rows are spread over files.
+/// How writers spread rows over files: recorded as `write.distribution-mode` of a table that is created. floe itself always
+/// writes each partition's rows to files of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Distribution {
     /// As they come.
     None,
     /// By partition.
     Hash,
+}
+
+impl Distribution {
+    /// Its word in table properties.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Hash => "hash",
+        }
+    }
 }
 
 /// A write.
@@ -77,8 +88,6 @@ pub struct WriteConfig {
     pub snapshot_properties: BTreeMap<String, String>,
     /// `distribution_mode`.
     pub distribution: Option<Distribution>,
-    /// `sorter_memory_mb`: 100 by default.
-    pub sorter_memory_mb: usize,
     /// Keys given that have no effect.
     pub ignored: Vec<&'static str>,
 }
@@ -114,8 +123,8 @@ impl WriteConfig {
             }
         }
         let equality_columns = s.string_list("equality_columns")?;
-        if equality_columns.as_ref().is_some_and(Vec::is_empty) {
-            return Err(s.bad("equality_columns", "[]", "a list of at least one column name"));
+        if let Some(names) = &equality_columns {
+            names_once(&s, "equality_columns", names)?;
         }
         let change_type_column = s.string("change_type_column")?;
         let change_type_map = change_types(&mut s)?;
@@ -135,6 +144,9 @@ impl WriteConfig {
             .map(|t| parse_sort_term(t, "sort_fields").map_err(|e| e.at(s.place())))
             .collect::<Result<Vec<_>>>()?;
         let table_properties = s.string_map("table_properties")?.unwrap_or_default();
+        if let Some(v) = table_properties.get("format-version").filter(|v| !["2", "3"].contains(&v.as_str())) {
+            return Err(s.bad("table_properties.format-version", v, "2, 3"));
+        }
         let snapshot_properties = s.string_map("snapshot_properties")?.unwrap_or_default();
         if let Some(k) = snapshot_properties.keys().find(|k| k.starts_with("floe.cdc.") || k.starts_with("beam.cdc.")) {
             return Err(s.bad(
@@ -145,7 +157,6 @@ impl WriteConfig {
         }
         let distribution =
             s.choice("distribution_mode", &[("none", Distribution::None), ("hash", Distribution::Hash)])?;
-        let sorter_memory_mb = s.integer("sorter_memory_mb", 1)?.unwrap_or(100);
         no_effect(&mut s)?;
         s.finish()?;
         Ok(Self {
@@ -163,7 +174,6 @@ impl WriteConfig {
             table_properties,
             snapshot_properties,
             distribution,
-            sorter_memory_mb: usize::try_from(sorter_memory_mb).unwrap_or(100),
             ignored: s.ignored().to_vec(),
         })
     }
@@ -178,6 +188,7 @@ fn no_effect(s: &mut Section) -> Result<()> {
     s.no_effect("num_shards", |s, k| s.integer(k, 1))?;
     s.no_effect("shards_per_partition", |s, k| s.integer(k, 1))?;
     s.no_effect("allowed_lateness_seconds", |s, k| s.integer(k, 0))?;
+    s.no_effect("sorter_memory_mb", |s, k| s.integer(k, 1))?;
     s.no_effect("sink_id", Section::string)?;
     s.no_effect("token_heartbeat_seconds", |s, k| s.integer(k, 1))?;
     s.no_effect("write_properties", Section::string_map)?;
@@ -230,6 +241,19 @@ impl TableTemplate {
             return Err(ALLOWED);
         }
         Ok(Self { text: text.to_string(), parts })
+    }
+
+    /// The namespace, when it depends on no row.
+    pub fn fixed_namespace(&self) -> Option<String> {
+        let mut text = String::new();
+        for p in &self.parts {
+            match p {
+                TemplatePart::Text(t) => text.push_str(t),
+                // dots inside the braces are no dots of the name
+                TemplatePart::Field(_) => text.push('{'),
+            }
+        }
+        text.rsplit_once('.').map(|(ns, _)| ns.to_string()).filter(|ns| !ns.contains('{'))
     }
 
     /// The name, when it depends on no row.

@@ -55,8 +55,10 @@ pub struct Plan {
 pub struct Applied {
     /// The target after it.
     pub table: Table,
-    /// Its snapshot.
+    /// Its snapshot; the ledger's, when rows name their tables.
     pub snapshot_id: i64,
+    /// Commits with rows.
+    pub commits: u64,
     /// Rows written.
     pub inserted: u64,
     /// Rows removed or replaced.
@@ -118,7 +120,13 @@ async fn commit_batch(
         let inserted = state.inserted;
         let error = match commit::commit(&table, change).await {
             Ok(c) => {
-                return Ok(Outcome::Done(Applied { table: c.table, snapshot_id: c.snapshot_id, inserted, deleted }));
+                return Ok(Outcome::Done(Applied {
+                    table: c.table,
+                    snapshot_id: c.snapshot_id,
+                    commits: 1,
+                    inserted,
+                    deleted,
+                }));
             }
             Err(e) => e,
         };
@@ -131,7 +139,7 @@ async fn commit_batch(
                 && summary.iter().any(|(k, v)| k == "floe.cdc.source-snapshot-id" && *v == p.snapshot_id.to_string())
             {
                 let snapshot_id = p.target_snapshot_id;
-                return Ok(Outcome::Done(Applied { table: fresh, snapshot_id, inserted, deleted }));
+                return Ok(Outcome::Done(Applied { table: fresh, snapshot_id, commits: 1, inserted, deleted }));
             }
             return Err(error);
         }

@@ -1,23 +1,26 @@
-//! Where the rows of changed keys lie in the target: a narrow scan of the key columns, over the files and row groups whose
-//! bounds let a key in.
+//! Where the rows of changed keys lie in the target: a narrow scan of the key columns, over the files, row groups and pages
+//! whose bounds let a key in.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type, SchemaRef, TimeUnit};
 use futures::{StreamExt, TryStreamExt};
-use iceberg::spec::Schema;
-use parquet::file::metadata::RowGroupMetaData;
+use iceberg::spec::{PrimitiveType, Schema, Type};
+use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
+use parquet::file::page_index::column_index::ColumnIndexMetaData;
 use parquet::file::statistics::Statistics;
 
 use crate::cdc::diff::{FileDiff, Side};
-use crate::cdc::reader::{RowGroupFilter, RowReader};
+use crate::cdc::reader::{RowGroupFilter, RowReader, clip};
 use crate::cdc::resolve::Encoder;
 use crate::deletes::DeleteLoader;
 use crate::dv::DeletionVector;
 use crate::expr::{FilePruner, Pred};
+use crate::manifest::{DataFile, Metrics};
 use crate::scan::{Planned, plan};
 use crate::types::{arrow_schema, decode_bound};
 use crate::{Error, Result, Table};
@@ -32,16 +35,109 @@ pub struct Keys {
     encoder: Encoder,
     /// Encoded key → rows to remove; `u32::MAX` = all there are.
     counts: HashMap<Box<[u8]>, u32>,
-    /// Values of the first column, for pruning; `None` when they can't be ordered by it.
-    firsts: Option<Firsts>,
+    /// What each key column holds, for pruning.
+    columns: Vec<KeyColumn>,
     upsert: bool,
 }
 
-/// Values of the first key column in an order that file bounds share.
+/// The keys' values in one column.
 #[derive(Debug)]
-enum Firsts {
+struct KeyColumn {
+    id: i32,
+    values: Values,
+    /// Whether a key has null here.
+    nulls: bool,
+}
+
+/// Values in an order that the bounds of files, row groups and pages share.
+#[derive(Debug)]
+enum Values {
     Int(Vec<i64>),
     Bytes(Vec<Box<[u8]>>),
+    /// A type that bounds do not order like this.
+    Other,
+}
+
+/// What is known of the values in a file, row group or page.
+struct Bounds<'a> {
+    /// Smallest and largest, as they are stored; `None` = unknown.
+    range: Option<(&'a [u8], &'a [u8])>,
+    /// Nulls; `None` = unknown.
+    nulls: Option<u64>,
+    /// Whether there is nothing but nulls.
+    all_null: bool,
+}
+
+impl KeyColumn {
+    fn add(&mut self, column: &ArrayRef) -> Result<()> {
+        self.nulls |= column.null_count() > 0;
+        match &mut self.values {
+            Values::Int(v) => {
+                let ints = cast(column, &DataType::Int64)?;
+                v.extend(ints.as_primitive::<Int64Type>().iter().flatten());
+            }
+            Values::Bytes(v) => v.extend(column.as_string::<i32>().iter().flatten().map(|t| t.as_bytes().into())),
+            Values::Other => {}
+        }
+        Ok(())
+    }
+
+    fn seal(&mut self) {
+        match &mut self.values {
+            Values::Int(v) => {
+                v.sort_unstable();
+                v.dedup();
+            }
+            Values::Bytes(v) => {
+                v.sort_unstable();
+                v.dedup();
+            }
+            Values::Other => {}
+        }
+    }
+
+    /// Whether some key may be among values with these bounds.
+    fn may_be_in(&self, b: &Bounds<'_>) -> bool {
+        if self.nulls && b.nulls != Some(0) {
+            return true;
+        }
+        !b.all_null && b.range.is_none_or(|(low, high)| self.within(low, high))
+    }
+
+    fn within(&self, low: &[u8], high: &[u8]) -> bool {
+        match &self.values {
+            Values::Int(v) => {
+                let number = |b: &[u8]| match b.len() {
+                    4 => b.try_into().ok().map(|b| i64::from(i32::from_le_bytes(b))),
+                    8 => b.try_into().ok().map(i64::from_le_bytes),
+                    _ => None,
+                };
+                let (Some(low), Some(high)) = (number(low), number(high)) else {
+                    return true;
+                };
+                v.get(v.partition_point(|k| *k < low)).is_some_and(|k| *k <= high)
+            }
+            // an upper bound may be cut off: what starts with it is inside too
+            Values::Bytes(v) => {
+                v.get(v.partition_point(|k| &**k < low)).is_some_and(|k| &**k <= high || k.starts_with(high))
+            }
+            Values::Other => true,
+        }
+    }
+
+    /// Whether the metrics of a data file let a key in.
+    fn may_be_in_file(&self, m: &Metrics, ty: &PrimitiveType) -> bool {
+        let nulls = m.null_value_counts.get(&self.id).copied();
+        let all_null = nulls.is_some() && nulls == m.value_counts.get(&self.id).copied();
+        let range = match (m.lower_bounds.get(&self.id), m.upper_bounds.get(&self.id)) {
+            // bounds that do not decode are not believed
+            (Some(l), Some(h)) if decode_bound(l, ty).is_some() && decode_bound(h, ty).is_some() => {
+                Some((l.as_slice(), h.as_slice()))
+            }
+            _ => None,
+        };
+        self.may_be_in(&Bounds { range, nulls: nulls.and_then(|n| u64::try_from(n).ok()), all_null })
+    }
 }
 
 impl Keys {
@@ -65,14 +161,24 @@ impl Keys {
         let schema = Arc::new(Schema::builder().with_fields(fields).build()?);
         let arrow = arrow_schema(&schema, &metadata.ext);
         let encoder = Encoder::new(arrow.fields().iter().map(|f| f.data_type()))?;
-        let firsts = match arrow.fields().first().map(|f| f.data_type().clone()) {
-            Some(
-                DataType::Int32 | DataType::Int64 | DataType::Date32 | DataType::Timestamp(TimeUnit::Microsecond, _),
-            ) => Some(Firsts::Int(Vec::new())),
-            Some(DataType::Utf8) => Some(Firsts::Bytes(Vec::new())),
-            _ => None,
-        };
-        Ok(Self { schema, arrow, encoder, counts: HashMap::new(), firsts, upsert })
+        let columns = schema
+            .as_struct()
+            .fields()
+            .iter()
+            .zip(arrow.fields())
+            .map(|(f, a)| {
+                let values = match a.data_type() {
+                    DataType::Int32
+                    | DataType::Int64
+                    | DataType::Date32
+                    | DataType::Timestamp(TimeUnit::Microsecond, _) => Values::Int(Vec::new()),
+                    DataType::Utf8 => Values::Bytes(Vec::new()),
+                    _ => Values::Other,
+                };
+                KeyColumn { id: f.id, values, nulls: false }
+            })
+            .collect();
+        Ok(Self { schema, arrow, encoder, counts: HashMap::new(), columns, upsert })
     }
 
     /// Whether there is none.
@@ -80,7 +186,7 @@ impl Keys {
         self.counts.is_empty()
     }
 
-    fn columns(&self, rows: &RecordBatch) -> Result<Vec<ArrayRef>> {
+    fn of_rows(&self, rows: &RecordBatch) -> Result<Vec<ArrayRef>> {
         self.arrow
             .fields()
             .iter()
@@ -95,76 +201,39 @@ impl Keys {
 
     /// Encoded keys of rows.
     pub fn encode(&self, rows: &RecordBatch) -> Result<arrow::row::Rows> {
-        self.encoder.encode(&self.columns(rows)?)
+        self.encoder.encode(&self.of_rows(rows)?)
     }
 
     /// Adds the keys of rows. Null is a value like any other and equals null (SPARK-7, EQDEL-2).
     pub fn add(&mut self, rows: &RecordBatch) -> Result<()> {
-        let columns = self.columns(rows)?;
+        let columns = self.of_rows(rows)?;
         let encoded = self.encoder.encode(&columns)?;
         for row in encoded.iter() {
             let n = self.counts.entry(row.as_ref().into()).or_insert(0);
             *n = if self.upsert { u32::MAX } else { n.saturating_add(1) };
         }
-        let first = &columns[0];
-        if first.null_count() > 0 {
-            self.firsts = None;
-        }
-        match &mut self.firsts {
-            Some(Firsts::Int(v)) => {
-                let ints = cast(first, &DataType::Int64)?;
-                v.extend(ints.as_primitive::<Int64Type>().values());
-            }
-            Some(Firsts::Bytes(v)) => {
-                let texts = first.as_string::<i32>();
-                v.extend((0..texts.len()).map(|i| texts.value(i).as_bytes().into()));
-            }
-            None => {}
+        for (known, column) in self.columns.iter_mut().zip(&columns) {
+            known.add(column)?;
         }
         Ok(())
-    }
-
-    /// Whether a key may lie in a closed interval of the first column, given as its bytes are stored.
-    fn within(&self, low: &[u8], high: &[u8]) -> bool {
-        match &self.firsts {
-            Some(Firsts::Int(v)) => {
-                let number = |b: &[u8]| match b.len() {
-                    4 => b.try_into().ok().map(|b| i64::from(i32::from_le_bytes(b))),
-                    8 => b.try_into().ok().map(i64::from_le_bytes),
-                    _ => None,
-                };
-                let (Some(low), Some(high)) = (number(low), number(high)) else {
-                    return true;
-                };
-                v.get(v.partition_point(|k| *k < low)).is_some_and(|k| *k <= high)
-            }
-            // an upper bound may be cut off: what starts with it is inside too
-            Some(Firsts::Bytes(v)) => {
-                v.get(v.partition_point(|k| &**k < low)).is_some_and(|k| &**k <= high || k.starts_with(high))
-            }
-            None => true,
-        }
     }
 
     /// Ends the collecting: sorts what pruning searches.
     #[must_use]
     pub fn seal(mut self) -> Arc<Self> {
-        match &mut self.firsts {
-            Some(Firsts::Int(v)) => {
-                v.sort_unstable();
-                v.dedup();
-            }
-            Some(Firsts::Bytes(v)) => {
-                v.sort_unstable();
-                v.dedup();
-            }
-            None => {}
-        }
+        self.columns.iter_mut().for_each(KeyColumn::seal);
         Arc::new(self)
     }
 
-    fn first_id(&self) -> i32 {
-        self.schema.as_struct().fields()[0].id
+    /// Whether a data file may hold a row of some key.
+    fn may_be_in(&self, file: &DataFile) -> bool {
+        let Some(m) = &file.metrics else {
+            return true;
+        };
+        self.columns.iter().all(|c| match self.schema.field_by_id(c.id).map(|f| f.field_type.as_ref()) {
+            Some(Type::Primitive(ty)) => c.may_be_in_file(m, ty),
+            _ => true,
+        })
     }
 }
 
@@ -186,27 +255,10 @@ pub async fn find(target: &Table, keys: Arc<Keys>) -> Result<Found> {
     let snapshot = target.metadata().current_snapshot_id();
     let metadata = target.metadata().clone();
     let planned = plan(target, snapshot, &FilePruner::new(Pred::True, &metadata.inner)).await?;
-    let first = keys.first_id();
     let tasks: Vec<FileDiff> = planned
         .tasks
         .iter()
-        .filter(|t| {
-            let Some(m) = &t.entry.file.metrics else {
-                return true;
-            };
-            let Some(iceberg::spec::Type::Primitive(ty)) =
-                keys.schema.field_by_id(first).map(|f| f.field_type.as_ref())
-            else {
-                return true;
-            };
-            match (m.lower_bounds.get(&first), m.upper_bounds.get(&first)) {
-                // bounds that do not decode are not believed
-                (Some(l), Some(h)) if decode_bound(l, ty).is_some() && decode_bound(h, ty).is_some() => {
-                    keys.within(l, h)
-                }
-                _ => true,
-            }
-        })
+        .filter(|t| keys.may_be_in(&t.entry.file))
         .map(|t| FileDiff {
             before: None,
             after: Some(Side { entry: t.entry.clone(), deletes: t.deletes.clone() }),
@@ -248,27 +300,79 @@ struct Search {
     filter: Vec<u64>,
 }
 
+/// Index of the leaf column with a field id at the top of the schema.
+fn leaf(group: &RowGroupMetaData, id: i32) -> Option<usize> {
+    group.columns().iter().position(|c| {
+        let info = c.column_descr().self_type().get_basic_info();
+        c.column_path().parts().len() == 1 && info.has_id() && info.id() == id
+    })
+}
+
 impl RowGroupFilter for Search {
     fn may_match(&self, group: &RowGroupMetaData) -> bool {
-        let id = self.keys.first_id();
-        let column = group.columns().iter().find(|c| {
-            let info = c.column_descr().self_type().get_basic_info();
-            c.column_path().parts().len() == 1 && info.has_id() && info.id() == id
-        });
-        let Some(stats) = column.and_then(|c| c.statistics()) else {
-            return true;
-        };
-        match stats {
-            Statistics::Int32(_) | Statistics::Int64(_) | Statistics::ByteArray(_)
-                if !stats.is_min_max_deprecated() =>
-            {
-                match (stats.min_bytes_opt(), stats.max_bytes_opt()) {
-                    (Some(l), Some(h)) => self.keys.within(l, h),
-                    _ => true,
+        self.keys.columns.iter().all(|c| {
+            let Some(stats) = leaf(group, c.id).and_then(|i| group.column(i).statistics()) else {
+                return true;
+            };
+            let ordered = matches!(stats, Statistics::Int32(_) | Statistics::Int64(_) | Statistics::ByteArray(_));
+            let range = stats.min_bytes_opt().zip(stats.max_bytes_opt());
+            let range = range.filter(|_| ordered && !stats.is_min_max_deprecated());
+            let nulls = stats.null_count_opt();
+            let all_null = nulls.is_some_and(|n| i64::try_from(n) == Ok(group.num_rows()));
+            c.may_be_in(&Bounds { range, nulls, all_null })
+        })
+    }
+
+    fn rows(&self, file: &ParquetMetaData, group: usize) -> Option<Vec<Range<u64>>> {
+        let (columns, offsets) = (file.column_index()?.get(group)?, file.offset_index()?.get(group)?);
+        let g = file.row_group(group);
+        let end = u64::try_from(g.num_rows()).ok()?;
+        let mut all: Option<Vec<Range<u64>>> = None;
+        for c in &self.keys.columns {
+            let Some(i) = leaf(g, c.id) else { continue };
+            let (Some(index), Some(pages)) = (columns.get(i), offsets.get(i)) else { continue };
+            let pages = pages.page_locations();
+            if usize::try_from(index.num_pages()) != Ok(pages.len()) {
+                continue;
+            }
+            let mut mine: Vec<Range<u64>> = Vec::new();
+            for (n, p) in pages.iter().enumerate() {
+                if !page_may_match(c, index, n) {
+                    continue;
+                }
+                let start = u64::try_from(p.first_row_index).ok()?;
+                let stop = pages.get(n + 1).map_or(Some(end), |p| u64::try_from(p.first_row_index).ok())?;
+                match mine.last_mut() {
+                    Some(last) if last.end == start => last.end = stop,
+                    _ => mine.push(start..stop),
                 }
             }
-            _ => true,
+            all = Some(match all {
+                None => mine,
+                Some(before) => before.into_iter().flat_map(|r| clip(r, Some(&mine))).collect(),
+            });
         }
+        // all pages are no restriction
+        all.filter(|r| r.as_slice() != [0..end])
+    }
+}
+
+fn page_may_match(column: &KeyColumn, index: &ColumnIndexMetaData, page: usize) -> bool {
+    let nulls = index.null_count(page).and_then(|n| u64::try_from(n).ok());
+    let all_null = index.is_null_page(page);
+    let may = |range: Option<(&[u8], &[u8])>| column.may_be_in(&Bounds { range, nulls, all_null });
+    match index {
+        ColumnIndexMetaData::INT32(c) => match c.min_value(page).zip(c.max_value(page)) {
+            Some((l, h)) => may(Some((&l.to_le_bytes(), &h.to_le_bytes()))),
+            None => may(None),
+        },
+        ColumnIndexMetaData::INT64(c) => match c.min_value(page).zip(c.max_value(page)) {
+            Some((l, h)) => may(Some((&l.to_le_bytes(), &h.to_le_bytes()))),
+            None => may(None),
+        },
+        ColumnIndexMetaData::BYTE_ARRAY(c) => may(c.min_value(page).zip(c.max_value(page))),
+        ColumnIndexMetaData::NONE => true,
+        _ => may(None),
     }
 }
 

@@ -5,31 +5,32 @@
 //! garbage that nothing refers to.
 
 mod apply;
+mod batch;
+mod difference;
+mod drift;
 mod evolve;
 mod lookup;
+mod many;
 pub mod position;
 mod target;
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use iceberg::TableIdent;
-use iceberg::spec::{NestedFieldRef, Operation, Schema, SchemaRef};
 
 pub use apply::Applied;
 pub(super) use apply::{Outcome, Plan, apply};
 pub(super) use target::{key_columns, load_or_create};
 
-use super::changelog::{ChangelogScan, MetaColumns};
-use super::columns;
-use super::config::{
-    CdcReadConfig, Columns, PipelineConfig, RangeStart, SchemaEvolution, Strategy, SyncConfig, WriteConfig,
-};
+use super::config::{CdcReadConfig, PipelineConfig, RangeStart, Strategy, SyncConfig, WriteConfig};
 use super::connect::{connect, table_ident};
-use super::range::{self, Base, End, Start, Step};
+use super::range::{self, End, Lag, Start, Step};
 use crate::catalog::Catalog;
-use crate::types::arrow_schema;
-use crate::{Error, ErrorKind, Result, Table};
+use crate::{Error, Result, Table};
 
 /// Asks a run to end after the snapshot it is at, when it turns true.
 pub type Stop = tokio::sync::watch::Receiver<bool>;
@@ -41,7 +42,7 @@ pub enum Event {
     Applied {
         /// Newest source snapshot of the batch.
         source_snapshot: i64,
-        /// Target snapshot that holds it.
+        /// Target snapshot that holds it; the ledger's, when rows name their tables.
         target_snapshot: i64,
         /// Source snapshots in the batch.
         snapshots: usize,
@@ -59,15 +60,6 @@ pub enum Event {
     },
 }
 
-/// How far a target is behind its source.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Lag {
-    /// Source snapshots that are not in the target, `replace` ones not counted.
-    pub snapshots: usize,
-    /// Age of the oldest of them, in seconds; 0 when there is none.
-    pub seconds: u64,
-}
-
 /// What a run did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
@@ -83,8 +75,10 @@ pub struct Report {
     pub position: Option<i64>,
 }
 
-/// A sync between two tables.
-pub struct Sync {
+/// A sync between two tables, or a table and those that its rows name.
+pub struct Sync(Arc<Inner>);
+
+struct Inner {
     source_catalog: Arc<dyn Catalog>,
     target_catalog: Arc<dyn Catalog>,
     source: CdcReadConfig,
@@ -113,13 +107,6 @@ impl Sync {
     pub fn with_catalogs(config: PipelineConfig, source: Arc<dyn Catalog>, target: Arc<dyn Catalog>) -> Result<Self> {
         let PipelineConfig { source: read, target: write, sync } = config;
         let write = write.ok_or_else(|| Error::invalid("key `target` is required for a sync"))?;
-        if write.table.fixed().is_none() {
-            return Err(Error::unsupported(format!(
-                "a sync needs one target; {:?} depends on the row. `floe io write` takes such names",
-                write.table.text
-            ))
-            .at("target.table"));
-        }
         if let Some(c) = &write.change_type_column
             && !["_change_type", "change_type"].iter().any(|n| c.eq_ignore_ascii_case(n))
         {
@@ -134,30 +121,27 @@ impl Sync {
             )
             .at("source"));
         }
-        Ok(Self { source_catalog: source, target_catalog: target, source: read, target: write, sync })
+        Ok(Self(Arc::new(Inner { source_catalog: source, target_catalog: target, source: read, target: write, sync })))
     }
 
     /// Runs until the source's head (batch) or until it is stopped (stream).
-    pub async fn run(&self, mut stop: Stop, mut tell: impl FnMut(&Event)) -> Result<Report> {
+    pub async fn run(&self, stop: Stop, tell: impl FnMut(&Event)) -> Result<Report> {
+        self.0.run(stop, tell).await
+    }
+}
+
+impl Inner {
+    async fn run(self: &Arc<Self>, mut stop: Stop, mut tell: impl FnMut(&Event)) -> Result<Report> {
         let source_ident = table_ident(&self.source.read.table)?;
-        let target_ident = table_ident(&self.target.table.text)?;
         let mut source = self.source_catalog.clone().load_table(&source_ident).await?;
         let sync_id = self.sync.id.clone().unwrap_or_else(|| format!("table {}", source.metadata().uuid()));
         let mut report = Report::default();
-        let mut target = self.load_target(&source, &target_ident).await?;
+        let mut target = self.load_target(&source).await?;
         let mut started_empty = false;
         loop {
-            let position = position::find(&target, &sync_id)?;
-            if let Some(p) = &position
-                && p.uuid != source.metadata().uuid().to_string()
-            {
-                return Err(Error::conflict(format!(
-                    "the target follows the table with UUID {}, and {source_ident} has {}: the source was replaced. Give the \
-                     sync another `id` to start anew",
-                    p.uuid,
-                    source.metadata().uuid()
-                ))
-                .at(&target_ident));
+            let mut position = position::find(&target, &sync_id)?;
+            if let Some(p) = &position {
+                p.check_source(&source, target.ident())?;
             }
             report.position = position.as_ref().map(|p| p.snapshot_id);
             let resume = match &position {
@@ -186,12 +170,18 @@ impl Sync {
                 if *stop.borrow() {
                     return Ok(report);
                 }
-                match self.apply_batch(&source, &target, batch, from.clone(), &sync_id, position.as_ref()).await? {
-                    apply::Outcome::Done(done) => {
+                let outcome = match self.target.table.fixed() {
+                    Some(_) => {
+                        self.apply_one(&source, &target, batch, from.clone(), &sync_id, position.as_ref()).await?
+                    }
+                    None => many::apply_many(self, &source, &target, batch, from.clone(), &sync_id).await?,
+                };
+                match outcome {
+                    Outcome::Done(done) => {
                         let last = batch[batch.len() - 1].snapshot.snapshot_id();
-                        let counted = batch.iter().filter(|s| changes(s)).count();
+                        let counted = batch.iter().filter(|s| s.changes_rows()).count();
                         report.snapshots += counted as u64;
-                        report.commits += 1;
+                        report.commits += done.commits;
                         report.inserted += done.inserted;
                         report.deleted += done.deleted;
                         report.position = Some(last);
@@ -201,18 +191,19 @@ impl Sync {
                             snapshots: counted,
                             inserted: done.inserted,
                             deleted: done.deleted,
-                            lag: lag(tail),
+                            lag: Lag::of(tail),
                         });
                         target = done.table;
+                        position = position::find(&target, &sync_id)?;
                         from = Start::After(last.to_string());
                         rest = tail;
                         moved = true;
-                        if self.is_over(&source, &report, last)? {
+                        if self.is_over(&report) {
                             return Ok(report);
                         }
                     }
                     // another run of this sync was there first: go on from where it is
-                    apply::Outcome::Superseded(fresh) => {
+                    Outcome::Superseded(fresh) => {
                         target = fresh;
                         moved = true;
                         break;
@@ -226,8 +217,11 @@ impl Sync {
                 return Ok(report);
             }
             if !moved {
-                tell(&Event::Heartbeat { lag: lag(&[]) });
-                if self.sync.stop_when_idle || wait(&mut stop, self.source.poll_interval).await {
+                tell(&Event::Heartbeat { lag: Lag::default() });
+                if self.sync.stop_when_idle
+                    || self.end().is_reached_when_idle()
+                    || wait(&mut stop, self.source.poll_interval).await
+                {
                     return Ok(report);
                 }
             }
@@ -249,52 +243,30 @@ impl Sync {
     }
 
     fn end(&self) -> End {
-        match (&self.source.to_snapshot, self.source.to_timestamp) {
-            (Some(s), _) => End::At(s.clone()),
-            (None, Some(ms)) => End::AtTime(ms),
-            (None, None) => End::Head,
-        }
-    }
-
-    fn is_over(&self, source: &Table, report: &Report, last: i64) -> Result<bool> {
-        if self.sync.stop_after_snapshots.is_some_and(|n| report.snapshots >= n) {
-            return Ok(true);
-        }
         match &self.sync.stop_at_snapshot {
-            Some(s) => Ok(range::resolve(&source.metadata().inner, s)?.snapshot_id() == last),
-            None => Ok(false),
+            Some(s) => End::At(s.clone()),
+            None => self.source.end(),
         }
     }
 
-    /// The steps of the next target commit and those after it. A batch has one schema; steps that change nothing ride along,
-    /// and make none of their own.
-    fn next_batch<'s>(&self, steps: &'s [Step]) -> Option<(&'s [Step], &'s [Step])> {
-        steps.iter().position(changes)?;
-        let schema = |s: &Step| s.snapshot.schema_id();
-        let (mut n, mut counted) = (0, 0);
-        for s in steps {
-            let counts = usize::from(changes(s));
-            if counted > 0 && (counted + counts > self.sync.snapshots_per_commit || schema(s) != schema(&steps[n - 1]))
-            {
-                break;
+    fn is_over(&self, report: &Report) -> bool {
+        self.sync.stop_after_snapshots.is_some_and(|n| report.snapshots >= n)
+    }
+
+    /// The table that holds the position: the target, or the ledger of many.
+    async fn load_target(&self, source: &Table) -> Result<Table> {
+        let (fields, read) = self.fields(source.metadata().current_schema())?;
+        match self.target.table.fixed() {
+            Some(name) => {
+                let ident: TableIdent = table_ident(name)?;
+                load_or_create(&self.target_catalog, &ident, &self.target, &fields, &source.metadata().ext).await
             }
-            counted += counts;
-            n += 1;
+            None => {
+                self.target.table.check(&read).map_err(|e| e.at("target"))?;
+                let name = self.sync.ledger.as_deref().ok_or_else(|| Error::internal("a template without a ledger"))?;
+                many::ledger(&self.target_catalog, &table_ident(name)?).await
+            }
         }
-        Some(steps.split_at(n))
-    }
-
-    /// Fields of the rows that are written, given the source's schema.
-    fn fields(&self, schema: &Schema) -> Result<(Vec<NestedFieldRef>, SchemaRef)> {
-        let read = columns::project(schema, &self.source.read.columns).map_err(|e| e.at("source"))?;
-        let read = Arc::new(Schema::builder().with_schema_id(schema.schema_id()).with_fields(read).build()?);
-        let written = columns::project(&read, &self.target.columns).map_err(|e| e.at("target"))?;
-        Ok((written, read))
-    }
-
-    async fn load_target(&self, source: &Table, ident: &TableIdent) -> Result<Table> {
-        let (fields, _) = self.fields(source.metadata().current_schema())?;
-        target::load_or_create(&self.target_catalog, ident, &self.target, &fields, &source.metadata().ext).await
     }
 
     /// Records the source's head as the position, so that a restart does not forget where `latest` was. `None` = no snapshot.
@@ -304,86 +276,24 @@ impl Sync {
         let Some(head) = source.snapshot_of_ref(branch) else {
             return Ok(None);
         };
-        let change = Change { summary: self.summary(sync_id, source, head), ..Change::new(Producer::FastAppend) };
+        let schema = source.metadata().current_schema().schema_id();
+        let change =
+            Change { summary: self.summary(sync_id, source, head, schema), ..Change::new(Producer::FastAppend) };
         Ok(Some(commit(target, change).await?.table))
     }
 
-    fn summary(&self, sync_id: &str, source: &Table, last: &iceberg::spec::Snapshot) -> Vec<(String, String)> {
-        let mut out = position::summary(sync_id, source, last);
+    /// Summary keys of a target snapshot: the position, and what is configured. `schema` = id of the schema rows were read with.
+    fn summary(
+        &self,
+        sync_id: &str,
+        source: &Table,
+        last: &iceberg::spec::Snapshot,
+        schema: i32,
+    ) -> Vec<(String, String)> {
+        let mut out = position::summary(sync_id, source, last, schema);
         out.extend(self.target.snapshot_properties.iter().map(|(k, v)| (k.clone(), v.clone())));
         out
     }
-
-    async fn apply_batch(
-        &self,
-        source: &Table,
-        target: &Table,
-        batch: &[Step],
-        start: Start,
-        sync_id: &str,
-        position: Option<&position::Position>,
-    ) -> Result<apply::Outcome> {
-        let last = &batch[batch.len() - 1].snapshot;
-        let schema = last.schema(&source.metadata().inner)?;
-        let (fields, read) = self.fields(&schema)?;
-        let ext = &source.metadata().ext;
-        let difference = target::Difference::of(&fields, ext, target);
-        let mut table = target.clone();
-        if self.sync.schema_evolution != SchemaEvolution::Off {
-            let old = position.and_then(|p| p.schema_id).and_then(|id| source.metadata().schema_by_id(id)).cloned();
-            let full = self.sync.schema_evolution == SchemaEvolution::Full;
-            let old = old.filter(|_| full).map(|s| self.fields(&s).map(|f| f.0)).transpose()?;
-            table = evolve::evolve(&table, &fields, ext, old.as_deref()).await?;
-        } else if !difference.is_empty() {
-            return Err(difference.refuse(target, ext));
-        }
-        let keys = target::key_columns(&table, &self.target)?;
-        if let Some(k) = keys.iter().find(|k| !fields.iter().any(|f| f.name == **k)) {
-            let written = Schema::builder().with_fields(fields.clone()).build()?;
-            return Err(columns::unknown(k, &written).at("equality_columns"));
-        }
-        let only = match &self.target.columns {
-            Columns::Only(c) => Some(c.clone()),
-            _ => None,
-        };
-        let written = Schema::builder().with_fields(fields).build()?;
-        let plan = apply::Plan {
-            mode: self.target.mode,
-            keys: keys.clone(),
-            upsert: self.target.upsert,
-            deletes: self.sync.delete_format,
-            sync_id: sync_id.to_string(),
-            columns: arrow_schema(&written, ext),
-            only: only.clone(),
-        };
-        let mut scan = ChangelogScan::builder(source.clone())
-            .branch(self.source.branch.clone())
-            .range(start, End::At(last.snapshot_id().to_string()))
-            .schema(schema)
-            .columns(self.source.read.columns.clone())
-            .filter(self.source.read.filter.clone())
-            .meta_columns(MetaColumns::Spark)
-            .net_changes(batch.len() > 1)
-            .memory(self.sync.memory_mb << 20);
-        // inside `only` the key is no top-level column of the source: rows are matched by value alone
-        if !keys.is_empty() && only.is_none() && keys.iter().all(|k| read.field_by_name(k).is_some()) {
-            scan = scan.identifier_columns(keys);
-        }
-        let scan = scan.build().await?;
-        apply::apply(&table, &plan, scan.stream(), self.summary(sync_id, source, last)).await
-    }
-}
-
-/// Whether a step can change rows.
-fn changes(s: &Step) -> bool {
-    s.snapshot.summary().operation != Operation::Replace || matches!(s.base, Base::Empty)
-}
-
-fn lag(rest: &[Step]) -> Lag {
-    let waiting: Vec<_> = rest.iter().filter(|s| changes(s)).collect();
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
-    let oldest = waiting.first().map(|s| u64::try_from(s.snapshot.timestamp_ms()).unwrap_or(0) / 1000);
-    Lag { snapshots: waiting.len(), seconds: oldest.map_or(0, |o| now.saturating_sub(o)) }
 }
 
 /// Waits; true when the run is to end.
@@ -402,9 +312,4 @@ async fn wait(stop: &mut Stop, time: Duration) -> bool {
         },
         () = tokio::time::sleep(time) => false,
     }
-}
-
-/// Whether an error is worth another run later, as a service would do.
-pub fn is_transient(e: &Error) -> bool {
-    matches!(e.kind(), ErrorKind::Io | ErrorKind::CommitFailed | ErrorKind::CommitUnknown)
 }

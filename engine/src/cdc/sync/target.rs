@@ -9,7 +9,7 @@ use iceberg::{NamespaceIdent, TableIdent};
 use crate::catalog::{Catalog, NewTable};
 use crate::cdc::columns;
 use crate::cdc::config::{PartitionTerm, WriteConfig, WriteMode};
-use crate::types::{ExtTypes, type_name};
+use crate::types::ExtTypes;
 use crate::{Error, ErrorKind, Result, Table};
 
 /// Loads the target, or makes it (and its namespace) for rows with `fields`. `equality` = the key columns; they become the
@@ -41,7 +41,7 @@ pub async fn load_or_create(
 }
 
 /// Makes a namespace and its parents where they are missing.
-async fn create_namespace(catalog: &Arc<dyn Catalog>, ns: &NamespaceIdent) -> Result<()> {
+pub(super) async fn create_namespace(catalog: &Arc<dyn Catalog>, ns: &NamespaceIdent) -> Result<()> {
     for n in 1..=ns.len() {
         let part = NamespaceIdent::from_vec(ns.iter().take(n).cloned().collect())?;
         if catalog.namespace_exists(&part).await? {
@@ -126,6 +126,9 @@ fn describe(ident: &TableIdent, config: &WriteConfig, fields: &[NestedFieldRef],
             properties.entry(format!("write.{command}.mode")).or_insert_with(|| mode.into());
         }
     }
+    if let Some(d) = config.distribution {
+        properties.entry("write.distribution-mode".into()).or_insert_with(|| d.as_str().into());
+    }
     Ok(NewTable {
         ident: ident.clone(),
         schema,
@@ -155,69 +158,4 @@ pub fn key_columns(target: &Table, config: &WriteConfig) -> Result<Vec<String>> 
             .at(target.ident()));
     }
     Ok(names)
-}
-
-/// How the source's columns differ from the target's, by name.
-#[derive(Debug, Default, PartialEq)]
-pub struct Difference {
-    /// Columns that the target lacks.
-    pub missing: Vec<NestedFieldRef>,
-    /// Columns whose type differs: name, source type, target type.
-    pub other_type: Vec<(NestedFieldRef, String, String)>,
-}
-
-impl Difference {
-    /// Compares; columns that only the target has are its own business.
-    pub fn of(fields: &[NestedFieldRef], ext: &ExtTypes, target: &Table) -> Self {
-        let m = target.metadata();
-        let mut out = Self::default();
-        for f in fields {
-            match m.current_schema().as_struct().fields().iter().find(|t| t.name == f.name) {
-                None => out.missing.push(f.clone()),
-                Some(t) => {
-                    let (a, b) = (type_name(f, ext), type_name(t, &m.ext));
-                    if a != b {
-                        out.other_type.push((f.clone(), a, b));
-                    }
-                }
-            }
-        }
-        out
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.missing.is_empty() && self.other_type.is_empty()
-    }
-
-    /// The error of a sync that must not change the target: columns, and the statements that would.
-    pub fn refuse(&self, target: &Table, ext: &ExtTypes) -> Error {
-        let mut parts = Vec::new();
-        let mut commands = Vec::new();
-        for f in &self.missing {
-            let t = type_name(f, ext);
-            parts.push(format!("column {} {t} is missing", f.name));
-            commands.push(format!("ALTER TABLE {} ADD COLUMN {} {}", target.ident(), f.name, sql_type(&t)));
-        }
-        for (f, from, to) in &self.other_type {
-            parts.push(format!("column {} is {to}, the source has {from}", f.name));
-            commands.push(format!("ALTER TABLE {} ALTER COLUMN {} TYPE {}", target.ident(), f.name, sql_type(from)));
-        }
-        Error::invalid(format!(
-            "the target's schema does not fit the source's: {}. Run: {}; or set `sync.schema_evolution: add`",
-            parts.join("; "),
-            commands.join("; ")
-        ))
-        .at(target.ident())
-    }
-}
-
-/// Iceberg's word for a type in SQL.
-fn sql_type(t: &str) -> String {
-    match t {
-        "long" => "BIGINT".into(),
-        "timestamptz" => "TIMESTAMP".into(),
-        "timestamp" => "TIMESTAMP_NTZ".into(),
-        other => other.to_uppercase(),
-    }
 }

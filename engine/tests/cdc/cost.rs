@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::support::{Mortal, World, catalog_over};
+use crate::sync::{config, sync, sync_over};
 use floe_engine::Table;
 use floe_engine::cdc::{ChangelogScan, End, Start, table_ident};
 use futures::StreamExt;
@@ -124,4 +125,67 @@ async fn a_slow_reader_holds_the_work_up() {
     }
     assert_eq!(rows, 100_000);
     assert!(store.read.load(Ordering::SeqCst) > then * 2, "all was read before anybody took it");
+}
+
+/// A copy of 100,000 rows; `key` = its key columns. Gives the bytes of data files that a sync of a change to few rows reads
+/// in the copy, and their size.
+async fn sync_reads(key: &str, insert: &str, change: &str) -> (u64, u64) {
+    let mut world = World::new().await;
+    world
+        .run(&format!(
+            "CREATE TABLE ns.src (tenant STRING, id BIGINT, a STRING) USING iceberg TBLPROPERTIES('format-version'='3', \
+             'write.update.mode'='merge-on-read', 'write.delete.mode'='merge-on-read'); {insert}"
+        ))
+        .await;
+    let target = format!(
+        "mode: merge-on-read, equality_columns: [{key}], table_properties: {{write.parquet.page-row-limit: 500, \
+         write.parquet.dict-size-bytes: 1024}}"
+    );
+    sync(&world, config("", &target, "")).await.expect("first load");
+    world.run(change).await;
+    let store = Mortal::new();
+    let report = sync_over(&world, config("", &target, ""), catalog_over(world.dir.path(), store.clone())).await;
+    assert!(report.expect("sync").deleted > 0);
+    let data = world.dir.path().join("copy/dst/data");
+    let sizes: std::collections::HashMap<String, u64> = std::fs::read_dir(data)
+        .expect("data")
+        .map(|e| e.expect("entry"))
+        .map(|e| (e.file_name().to_string_lossy().into_owned(), e.metadata().expect("metadata").len()))
+        .filter(|(n, _)| n.ends_with(".parquet"))
+        .collect();
+    let reads = store.reads.lock().expect("no panic");
+    let read = reads.iter().filter(|(f, _)| sizes.contains_key(f)).map(|(_, r)| r.end - r.start).sum();
+    let want = world.rows("SELECT count(*), sum(id), max(a) FROM ns.src").await;
+    drop(reads);
+    assert_eq!(world.rows("SELECT count(*), sum(id), max(a) FROM copy.dst").await, want);
+    (read, sizes.values().sum())
+}
+
+const SORTED: &str =
+    "INSERT INTO ns.src SELECT CAST(id % 1 AS STRING), id, CAST(id * 7919 AS STRING) FROM range(0, 100000, 1, 1)";
+
+#[tokio::test]
+async fn few_keys_read_few_pages_of_the_target() {
+    let change = "UPDATE ns.src SET a = 'z' WHERE id IN (5, 50000, 99000)";
+    let (read, size) = sync_reads("id", SORTED, change).await;
+    assert!(read * 8 < size, "{read} of {size} bytes were read for 3 keys");
+    // the first column of the key tells nothing, the second does
+    let (read, size) = sync_reads("tenant, id", SORTED, change).await;
+    assert!(read * 8 < size, "{read} of {size} bytes were read for 3 keys of two columns");
+}
+
+#[tokio::test]
+async fn a_null_key_reads_only_where_nulls_are() {
+    let with_null = format!("{SORTED}; INSERT INTO ns.src VALUES ('0', NULL, 'null')");
+    let (read, size) = sync_reads("id", &with_null, "UPDATE ns.src SET a = 'z' WHERE id IS NULL OR id = 77").await;
+    assert!(read * 8 < size, "{read} of {size} bytes were read for a null key");
+}
+
+#[tokio::test]
+async fn scattered_keys_read_the_key_column_only() {
+    // ids that lie all over the file, whatever page is looked at
+    let scattered = "INSERT INTO ns.src SELECT 't', (id * 7919) % 100000, CAST(id * 104729 AS STRING) || 'xxxxxxxxxxxxxxxxxxxxxxxx' \
+                     FROM range(0, 100000, 1, 1)";
+    let (read, size) = sync_reads("id", scattered, "UPDATE ns.src SET a = 'z' WHERE id IN (5, 50000, 99000)").await;
+    assert!(read * 2 < size, "{read} of {size} bytes were read");
 }

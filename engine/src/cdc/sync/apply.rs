@@ -3,6 +3,7 @@
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
 use arrow::compute::{filter_record_batch, interleave_record_batch};
@@ -29,7 +30,9 @@ use crate::write::{InputMapping, WriteOptions, write_data_files, write_equality_
 use crate::{Error, ErrorKind, Result, Table};
 
 /// Attempts to bring a batch onto a head that others keep moving.
-const ATTEMPTS: usize = 5;
+const ATTEMPTS: u32 = 12;
+/// Longest wait before the next attempt, in ms.
+const LONGEST_WAIT_MS: u64 = 2000;
 
 /// How changes are applied.
 #[derive(Debug, Clone)]
@@ -115,7 +118,7 @@ async fn commit_batch(
 ) -> Result<Outcome> {
     let mut table = target.clone();
     let mut last: Option<Error> = None;
-    for _ in 0..ATTEMPTS {
+    for attempt in 0..ATTEMPTS {
         let (change, own, deleted) = change(&table, plan, keys.clone(), state, new, summary.clone()).await?;
         let inserted = state.inserted;
         let error = match commit::commit(&table, change).await {
@@ -147,6 +150,10 @@ async fn commit_batch(
         if !matches!(error.kind(), ErrorKind::Conflict | ErrorKind::CommitFailed) {
             return Err(error);
         }
+        // the wait grows, and differs between two syncs of one target
+        let longest = (10u64 << attempt.min(8)).min(LONGEST_WAIT_MS);
+        tokio::time::sleep(Duration::from_millis(longest / 2 + u64::from(std::process::id()) % (longest / 2 + 1)))
+            .await;
         table = table.refresh().await?;
         if known_position(&table, plan)? != before {
             return Ok(Outcome::Superseded(table));

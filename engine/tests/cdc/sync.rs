@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use crate::support::World;
-use floe_engine::ErrorKind;
 use floe_engine::Result;
 use floe_engine::cdc::config::PipelineConfig;
 use floe_engine::cdc::sync::{Event, Report, Sync};

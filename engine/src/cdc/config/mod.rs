@@ -175,12 +175,18 @@ fn check_catalog(s: &Section, properties: &BTreeMap<String, String>) -> Result<(
 
 /// A table's name: `namespace.table`, at least two parts.
 fn table_name(s: &mut Section, key: &str) -> Result<String> {
-    let name = s.string(key)?.ok_or_else(|| missing(key, s.place()))?;
+    optional_table_name(s, key)?.ok_or_else(|| missing(key, s.place()))
+}
+
+fn optional_table_name(s: &mut Section, key: &str) -> Result<Option<String>> {
+    let Some(name) = s.string(key)? else {
+        return Ok(None);
+    };
     let parts: Vec<&str> = name.split('.').collect();
     if parts.len() < 2 || parts.iter().any(|p| p.trim().is_empty()) {
         return Err(s.bad(key, &name, "NAMESPACE.TABLE"));
     }
-    Ok(name)
+    Ok(Some(name))
 }
 
 /// A list of columns names at least one, and each once.

@@ -18,8 +18,10 @@ pub struct Section {
 impl Section {
     /// Parses YAML; JSON is YAML. Errors: bad syntax (with line), a key that comes twice, a document that is no map.
     pub fn parse(text: &str, name: &str) -> Result<Self> {
-        let value: Value =
-            serde_saphyr::from_str(text).map_err(|e| Error::invalid(format!("no valid YAML or JSON: {e}")).at(name))?;
+        // YAML 1.2's booleans: a column may be called n, y, no or on
+        let options = serde_saphyr::options! { strict_booleans: true };
+        let value: Value = serde_saphyr::from_str_with_options(text, options)
+            .map_err(|e| Error::invalid(format!("no valid YAML or JSON: {e}")).at(name))?;
         match value {
             Value::Object(values) => Ok(Self::new(name, values)),
             Value::Null => Ok(Self::empty(name)),

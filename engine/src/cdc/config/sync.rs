@@ -1,6 +1,6 @@
 //! `sync:`, floe's own keys.
 
-use super::{Section, table_name};
+use super::{Section, optional_table_name};
 use crate::Result;
 
 /// What happens when the source's schema has columns that the target lacks, or other types.
@@ -63,7 +63,7 @@ impl SyncConfig {
         let stop_after_snapshots = s.integer("stop_after_snapshots", 1)?;
         let stop_at_snapshot = s.string("stop_at_snapshot")?;
         let stop_when_idle = s.boolean("stop_when_idle")?.unwrap_or(false);
-        let ledger = s.has("ledger").then(|| table_name(&mut s, "ledger")).transpose()?;
+        let ledger = optional_table_name(&mut s, "ledger")?;
         let memory_mb = s.integer("memory_mb", 16)?.unwrap_or(256);
         s.finish()?;
         Ok(Self {

@@ -239,6 +239,13 @@ fn every_key_is_checked() {
 }
 
 #[test]
+fn columns_may_be_called_like_old_booleans() {
+    let r = parse_managed_read("table: ns.t\nkeep: [n, y, no, on, off, yes]", "r").unwrap();
+    assert_eq!(r.columns, Columns::Keep(["n", "y", "no", "on", "off", "yes"].map(String::from).into()));
+    refused(parse_managed_read("table: ns.t\nkeep: [true]", "r"), &["`keep`", "a list of texts"]);
+}
+
+#[test]
 fn catalogs_are_checked() {
     for (properties, words) in [
         ("{warehouse: /w}", &["`catalog_properties.type` is required", "hadoop (with `warehouse`)"][..]),

@@ -5,6 +5,7 @@ pub mod compare;
 pub mod drivers;
 pub mod engines;
 pub mod facts;
+pub mod history;
 pub mod matrix;
 pub mod protocol;
 pub mod report;

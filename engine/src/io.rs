@@ -2,6 +2,8 @@
 
 mod local;
 pub use local::Folder;
+/// The stores that [`FileIo::register`] takes.
+pub use object_store;
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;

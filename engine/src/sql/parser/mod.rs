@@ -61,7 +61,7 @@ pub fn parse_expression(text: &str) -> Result<ast::Expr> {
 }
 
 /// Longest text that is read on the caller's stack.
-const SHORT: usize = 200;
+const SHORT: usize = 100;
 /// Stack for the others: 50 levels of the parser's largest frames, unoptimised.
 const ROOM: usize = 32 << 20;
 

@@ -6,6 +6,7 @@ pub mod compare;
 pub mod drivers;
 pub mod engines;
 pub mod facts;
+pub mod history;
 pub mod launch;
 pub mod matrix;
 pub mod protocol;

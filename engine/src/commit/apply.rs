@@ -9,7 +9,7 @@ use iceberg::spec::{ManifestContentType, ManifestFile, PrimitiveType, Struct};
 use super::merge::{Bin, MergeSettings, merged_entries, plan, weight};
 use super::summary::Summary;
 use super::validate::in_partitions;
-use super::{Change, Drop, Producer};
+use super::{Change, Drop, Producer, Rule};
 use crate::manifest::{
     Content, DataFile, FileKey, ManifestEntry, ManifestTarget, Status, UNASSIGNED_SEQUENCE, load_manifests, may_hold,
     partition_type, primitive_types, write_manifest,
@@ -167,7 +167,7 @@ impl Context<'_> {
                 out.push(Manifest::Old(m));
                 continue;
             }
-            if self.change.validation.append_only {
+            if self.change.validation.append_only && self.change.validation.makes(Rule::AppendOnly) {
                 return Err(Error::conflict("Operation would delete existing data")
                     .at(&m.manifest_path)
                     .clause("CONC-23"));
@@ -224,7 +224,7 @@ impl Context<'_> {
                 Producer::Overwrite => v.no_conflicting_data || v.no_conflicting_deletes,
                 _ => false,
             };
-        if !strict {
+        if !strict || !v.makes(Rule::RemovedFilesExist) {
             return Ok(());
         }
         let mut missing: Vec<&str> = removed.difference(found).map(|k| &*k.path).collect();
@@ -317,6 +317,7 @@ impl Context<'_> {
                     for e in entries {
                         let key = e.file.key();
                         let orphan = e.file.is_dv()
+                            && change.validation.makes(Rule::VectorsGoWithFiles)
                             && e.file.referenced_data_file.as_ref().is_some_and(|p| gone_paths.contains(p));
                         let hit = removed.contains(&key) || orphan || self.dropped(&e.file)?;
                         if hit {
@@ -324,6 +325,7 @@ impl Context<'_> {
                         } else if e.file.is_dv()
                             && let Some(target) = e.file.referenced_data_file.as_deref()
                             && our_dvs.contains(target)
+                            && change.validation.makes(Rule::OldVectorReplaced)
                         {
                             return Err(Error::conflict(format!(
                                 "data file {target} has a deletion vector in {} that this commit does not replace",

@@ -49,6 +49,7 @@ pub(crate) async fn load(table: &Table, snapshots: &[SnapshotRef], needs: Needs)
         let mut own = Concurrent {
             snapshot_id: id,
             operation: snapshot.summary().operation.clone(),
+            row_ids: snapshot.row_range().is_some(),
             data: Vec::new(),
             deletes: Vec::new(),
         };

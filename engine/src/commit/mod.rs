@@ -7,6 +7,7 @@ mod apply;
 mod history;
 mod merge;
 mod metadata;
+mod rules;
 mod run;
 mod summary;
 pub mod validate;
@@ -19,6 +20,8 @@ use std::sync::Arc;
 use iceberg::spec::{FormatVersion, MAIN_BRANCH, Operation, Struct};
 
 pub use metadata::{update_metadata, update_metadata_and_types, update_metadata_seeing};
+#[doc(hidden)]
+pub use rules::Rule;
 pub use run::{Committed, commit};
 
 use crate::manifest::{Content, DataFile};
@@ -103,6 +106,9 @@ pub struct Validation {
     pub no_conflicting_deletes: bool,
     /// Fail if anything would be removed (ReplacePartitions append only, CONC-23).
     pub append_only: bool,
+    /// Checks that are not made: for the model checker, which shows what goes wrong without them.
+    #[doc(hidden)]
+    pub without: &'static [Rule],
 }
 
 impl std::fmt::Debug for Validation {
@@ -144,6 +150,11 @@ impl Isolation {
 }
 
 impl Validation {
+    /// Whether a check is made.
+    pub(crate) fn makes(&self, rule: Rule) -> bool {
+        !self.without.contains(&rule)
+    }
+
     /// Checks of a merge-on-read operation (CONC-30). `rewrites_rows`: UPDATE or MERGE, as opposed to DELETE.
     pub fn merge_on_read(
         isolation: Isolation,
@@ -159,7 +170,7 @@ impl Validation {
             removed_files_exist: rewrites_rows,
             no_conflicting_data: isolation == Isolation::Serializable,
             no_conflicting_deletes: rewrites_rows,
-            append_only: false,
+            ..Self::default()
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use iceberg::spec::{FormatVersion, Operation};
 
-use super::{Change, Drop, FileFilter, Producer};
+use super::{Change, Drop, FileFilter, Producer, Rule};
 use crate::manifest::{Content, DataFile, ManifestEntry, Status};
 use crate::{Error, Result};
 
@@ -20,6 +20,8 @@ pub struct Concurrent {
     pub snapshot_id: i64,
     /// Its operation, which decides the checks that look at it (CONC-2..6).
     pub operation: Operation,
+    /// Whether it gave row ids to its rows (LINEAGE-21).
+    pub row_ids: bool,
     /// Its entries in data manifests.
     pub data: Vec<ManifestEntry>,
     /// Its entries in delete manifests.
@@ -72,7 +74,9 @@ pub fn check_own_deletes(change: &Change) -> Result<()> {
             if f.record_count <= 0 {
                 return refuse(format!("deletion vector of cardinality {}", f.record_count), "DV-16");
             }
-            if let Some(other) = dvs.insert(target, &f.path) {
+            if let Some(other) = dvs.insert(target, &f.path)
+                && change.validation.makes(Rule::OneVectorPerCommit)
+            {
                 return refuse(
                     format!(
                         "two deletion vectors for data file {target} in one commit (the other is in {other}); merge them first"
@@ -86,7 +90,9 @@ pub fn check_own_deletes(change: &Change) -> Result<()> {
         if f.content == Content::EqualityDeletes && f.equality_ids.as_ref().is_none_or(Vec::is_empty) {
             return refuse("equality delete file without equality ids".into(), "MAN-D19");
         }
-        if let Some(target) = f.referenced_data_file.as_deref().filter(|t| removed.contains(t)) {
+        if let Some(target) = f.referenced_data_file.as_deref().filter(|t| removed.contains(t))
+            && change.validation.makes(Rule::NoDeleteOfRemoved)
+        {
             return refuse(
                 format!("Cannot delete data files [{target}] that are referenced by new delete files"),
                 "CONC-15",
@@ -97,13 +103,14 @@ pub fn check_own_deletes(change: &Change) -> Result<()> {
 }
 
 /// Runs the checks of a change against the snapshots between its starting snapshot (exclusive) and the branch head
-/// (inclusive). Errors are [`crate::ErrorKind::Conflict`] and final (CONC-7).
-pub fn validate(change: &Change, version: FormatVersion, history: &[Concurrent]) -> Result<()> {
+/// (inclusive). `read_row_ids`: the rows that the operation read had ids. Errors are [`crate::ErrorKind::Conflict`] and
+/// final (CONC-7).
+pub fn validate(change: &Change, version: FormatVersion, read_row_ids: bool, history: &[Concurrent]) -> Result<()> {
     let v = &change.validation;
-    if !v.data_files_exist.is_empty() {
+    if !v.data_files_exist.is_empty() && v.makes(Rule::DataFilesExist) {
         data_files_exist(change, history)?;
     }
-    if v.no_conflicting_data {
+    if v.no_conflicting_data && v.makes(Rule::NoAddedData) {
         no_added_data(change, history)?;
     }
     if version >= FormatVersion::V2 {
@@ -116,6 +123,9 @@ pub fn validate(change: &Change, version: FormatVersion, history: &[Concurrent])
             _ => {}
         }
         no_concurrent_dv(change, history)?;
+    }
+    if version >= FormatVersion::V3 && !read_row_ids && v.makes(Rule::RowIdsAsRead) {
+        no_new_row_ids(change, history)?;
     }
     Ok(())
 }
@@ -170,8 +180,10 @@ fn data_files_exist(change: &Change, history: &[Concurrent]) -> Result<()> {
     use Operation::{Delete, Overwrite, Replace};
     let v = &change.validation;
     let required: HashSet<&str> = v.data_files_exist.iter().map(|p| &**p).collect();
-    let operations: &[Operation] =
-        if v.removed_files_exist { &[Overwrite, Replace, Delete] } else { &[Overwrite, Replace] };
+    // a vector for a file that is gone would stay behind (DV-4); position deletes may
+    let adds_vectors = change.all_added().any(DataFile::is_dv);
+    let dropped = (v.removed_files_exist || adds_vectors) && v.makes(Rule::DataFilesNotDropped);
+    let operations: &[Operation] = if dropped { &[Overwrite, Replace, Delete] } else { &[Overwrite, Replace] };
     let gone: Vec<&str> = history
         .iter()
         .filter(|s| s.is(operations))
@@ -220,7 +232,9 @@ fn no_conflicting_deletes(change: &Change, history: &[Concurrent]) -> Result<()>
         return Ok(());
     }
     let scope = Scope::of(change);
-    if let Some(f) = added_deletes(history).find(|f| scope.conflicts(f)) {
+    if change.validation.makes(Rule::NoDeletesInScope)
+        && let Some(f) = added_deletes(history).find(|f| scope.conflicts(f))
+    {
         return Err(conflict(
             format!(
                 "Found new conflicting delete files that can apply to records matching {}: {}",
@@ -230,7 +244,7 @@ fn no_conflicting_deletes(change: &Change, history: &[Concurrent]) -> Result<()>
             if change.producer == Producer::RowDelta { "CONC-14" } else { "CONC-22" },
         ));
     }
-    if by_filter && change.producer != Producer::RowDelta {
+    if by_filter && change.producer != Producer::RowDelta && change.validation.makes(Rule::NothingGoneInScope) {
         use Operation::{Delete, Overwrite, Replace};
         let gone = history
             .iter()
@@ -254,7 +268,7 @@ fn no_conflicting_deletes(change: &Change, history: &[Concurrent]) -> Result<()>
 /// No concurrent delete applies to a data file that this change removes (CONC-14, CONC-22, CONC-25).
 fn no_new_deletes_for(change: &Change, history: &[Concurrent], only_positions: bool) -> Result<()> {
     let removed: Vec<&DataFile> = change.removed_data().collect();
-    if removed.is_empty() {
+    if removed.is_empty() || !change.validation.makes(Rule::NoDeletesForReplaced) {
         return Ok(());
     }
     for delete in added_deletes(history) {
@@ -303,12 +317,26 @@ fn path_in_bounds(delete: &DataFile, path: &str) -> bool {
     }
 }
 
+/// Rows that were read without ids, right after an upgrade, are not moved once a concurrent commit has given them ids: the
+/// moved rows would get others (LINEAGE-11).
+fn no_new_row_ids(change: &Change, history: &[Concurrent]) -> Result<()> {
+    let adds = change.all_added().any(|f| f.content == Content::Data);
+    let moves = change.removed_data().next().is_some() || change.all_added().any(|f| f.content != Content::Data);
+    match history.iter().find(|s| s.row_ids) {
+        Some(s) if adds && moves => Err(conflict(
+            format!("Snapshot {} gave ids to rows that were read without; read them again", s.snapshot_id),
+            "LINEAGE-11",
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// A concurrent DV for a data file that this change gives a DV (CONC-16), for every producer (CONC-17). The conflict
 /// filter is not asked: one that is too narrow would leave two live DVs.
 fn no_concurrent_dv(change: &Change, history: &[Concurrent]) -> Result<()> {
     let ours: HashSet<&str> =
         change.all_added().filter(|f| f.is_dv()).filter_map(|f| f.referenced_data_file.as_deref()).collect();
-    if ours.is_empty() {
+    if ours.is_empty() || !change.validation.makes(Rule::NoConcurrentVector) {
         return Ok(());
     }
     let theirs = history

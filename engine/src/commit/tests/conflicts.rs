@@ -137,13 +137,49 @@ async fn data_files_must_exist() {
     let delete = delete_rows(&stale, vec![dv(&a, "p", 4, 1, 42)], vec![], Isolation::Snapshot);
     refused(&stale, delete, ErrorKind::Conflict, "CONC-11", "missing data files").await;
 
-    // removed by a delete: a DELETE does not care (CONC-4), an UPDATE does
+    // removed by a delete: an UPDATE cares, and a DELETE whose vector would stay behind (DV-4); one that writes a
+    // position-delete file does not (CONC-4)
     let stale = seeded(&[a.clone()]).await;
     go(&stale, Producer::DeleteFiles, vec![], vec![a.clone()]).await;
     let mut update = delete_rows(&stale, vec![dv(&a, "p", 4, 1, 42)], vec![], Isolation::Snapshot);
     update.validation.removed_files_exist = true;
     refused(&stale, update, ErrorKind::Conflict, "CONC-11", "missing data files").await;
-    done(commit(&stale, delete_rows(&stale, vec![dv(&a, "p", 4, 1, 42)], vec![], Isolation::Snapshot)).await);
+    let delete = delete_rows(&stale, vec![dv(&a, "p", 4, 1, 42)], vec![], Isolation::Snapshot);
+    refused(&stale, delete, ErrorKind::Conflict, "CONC-11", "missing data files").await;
+    let (_, t) = table(FormatVersion::V2, false, &[]).await;
+    let stale = go(&t, Producer::MergeAppend, vec![a.clone()], vec![]).await;
+    go(&stale, Producer::DeleteFiles, vec![], vec![a.clone()]).await;
+    done(commit(&stale, delete_rows(&stale, vec![pos("p", Some(&a), 1, 42)], vec![], Isolation::Snapshot)).await);
+}
+
+/// Right after an upgrade rows have no ids; the first commit gives them some, and whoever read them before must not move
+/// them without (LINEAGE-11, LINEAGE-21).
+#[tokio::test]
+async fn rows_read_without_ids_are_not_moved_once_they_have_some() {
+    let a = data("a", 10, 100);
+    let (_, t) = table(FormatVersion::V2, false, &[]).await;
+    let t = go(&t, Producer::MergeAppend, vec![a.clone()], vec![]).await;
+    let upgrade = |b: iceberg::spec::TableMetadataBuilder| Ok(b.upgrade_format_version(FormatVersion::V3)?);
+    let stale = crate::commit::update_metadata(&t, upgrade, vec![]).await.unwrap();
+    let compact = |base: &Table| {
+        let mut c = change(Producer::Rewrite, vec![data("z", 10, 100)], vec![a.clone()]);
+        c.validation.from_snapshot = head(base);
+        c
+    };
+    let update = |base: &Table| {
+        let mut c = delete_rows(base, vec![data("y", 1, 10), dv(&a, "p", 4, 1, 42)], vec![], Isolation::Snapshot);
+        c.validation.removed_files_exist = true;
+        c
+    };
+    let now = go(&stale, Producer::MergeAppend, vec![data("b", 1, 10)], vec![]).await;
+    refused(&stale, compact(&stale), ErrorKind::Conflict, "LINEAGE-11", "gave ids to rows").await;
+    refused(&stale, update(&stale), ErrorKind::Conflict, "LINEAGE-11", "gave ids to rows").await;
+    // a DELETE moves nothing, and who reads again has the ids
+    done(commit(&stale, delete_rows(&stale, vec![dv(&a, "q", 4, 1, 42)], vec![], Isolation::Snapshot)).await);
+    let mut again = compact(&now);
+    again.removed = vec![data("b", 1, 10)];
+    again.added = vec![data("x", 1, 10)];
+    done(commit(&now, again).await);
 }
 
 #[tokio::test]

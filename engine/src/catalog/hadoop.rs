@@ -129,7 +129,14 @@ impl HadoopCatalog {
     async fn put_version(&self, folder: &str, version: u64, metadata: &Metadata, gzip: bool) -> Result<String> {
         let extension = if gzip { EXTENSIONS[1] } else { EXTENSIONS[0] };
         let location = format!("{folder}/metadata/v{version}{extension}");
-        self.io.commit_new(&location, encode_metadata(metadata, gzip)?).await?;
+        let bytes = encode_metadata(metadata, gzip)?;
+        if let Err(e) = self.io.commit_new(&location, bytes.clone()).await {
+            // a request that the network or a store's client sent twice finds its own file, and has won (CONC-41)
+            let own = e.kind() == ErrorKind::AlreadyExists && self.io.read(&location).await.is_ok_and(|b| b == bytes);
+            if !own {
+                return Err(e);
+            }
+        }
         let hint = format!("{folder}/metadata/{HINT}");
         if let Err(e) = self.io.replace_hint(&hint, version.to_string().into()).await {
             tracing::warn!("version hint not written, readers walk forward: {e}");

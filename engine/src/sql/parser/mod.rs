@@ -31,10 +31,12 @@ pub fn parse(text: &str) -> Result<Statement> {
     if let Some(set) = parse_set(text) {
         return Ok(set);
     }
-    let mut p = Cursor::new(tokenize(text)?);
-    let statement = p.statement()?;
-    p.end()?;
-    Ok(statement)
+    with_room(text, || {
+        let mut p = Cursor::new(tokens(text)?);
+        let statement = p.statement()?;
+        p.end()?;
+        Ok(statement)
+    })
 }
 
 /// Parsers and planners recurse; their guards look at what is left of the stack, and unoptimised frames are large.
@@ -49,20 +51,68 @@ pub(super) fn stack() {
 /// Parses one expression, e.g. a filter of a configuration.
 pub fn parse_expression(text: &str) -> Result<ast::Expr> {
     stack();
-    let mut p = Cursor::new(tokenize(text)?);
-    p.what = "expression";
-    let e = p.expr()?;
-    p.end()?;
-    Ok(e)
+    with_room(text, || {
+        let mut p = Cursor::new(tokens(text)?);
+        p.what = "expression";
+        let e = p.expr()?;
+        p.end()?;
+        Ok(e)
+    })
+}
+
+/// Longest text that is read on the caller's stack.
+const SHORT: usize = 100;
+/// Stack for the others: 50 levels of the parser's largest frames, unoptimised.
+const ROOM: usize = 32 << 20;
+
+/// Runs a parser where the deepest text that is allowed has room: its frames for CASE alone can fill a thread's two
+/// megabytes at 25 levels.
+fn with_room<T: Send>(text: &str, read: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    if text.len() <= SHORT {
+        return read();
+    }
+    std::thread::scope(|s| {
+        let thread = std::thread::Builder::new().name("sql".into()).stack_size(ROOM).spawn_scoped(s, read);
+        let thread = thread.map_err(|e| Error::internal(format!("no thread to parse in: {e}")))?;
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
 }
 
 /// Parses a dotted name, as procedures take it in a string.
 pub fn parse_name(text: &str) -> Result<Name> {
-    let mut p = Cursor::new(tokenize(text)?);
+    let mut p = Cursor::new(tokens(text)?);
     p.what = "name";
     let name = p.name()?;
     p.end()?;
     Ok(name)
+}
+
+/// Tokens of a text whose brackets and types are not nested too deep: `sqlparser` counts neither types nor joins in
+/// brackets, and would go on until the stack ends.
+fn tokens(text: &str) -> Result<Vec<TokenWithSpan>> {
+    let tokens = tokenize(text)?;
+    let (mut brackets, mut types) = (0usize, 0usize);
+    for (i, t) in tokens.iter().enumerate() {
+        match &t.token {
+            Token::LParen | Token::LBracket | Token::LBrace => brackets += 1,
+            Token::RParen | Token::RBracket | Token::RBrace => brackets = brackets.saturating_sub(1),
+            Token::Lt if i > 0 && opens_type(&tokens[i - 1].token) => types += 1,
+            Token::Gt => types = types.saturating_sub(1),
+            Token::ShiftRight => types = types.saturating_sub(2),
+            _ => {}
+        }
+        if brackets > RECURSION_LIMIT || types > RECURSION_LIMIT {
+            let at = t.span.start;
+            return Err(Error::invalid(format!("nested deeper than {RECURSION_LIMIT} levels"))
+                .at(format!("line {}, column {}", at.line, at.column)));
+        }
+    }
+    Ok(tokens)
+}
+
+/// Whether a `<` after this token opens a type.
+fn opens_type(before: &Token) -> bool {
+    matches!(before, Token::Word(w) if ["ARRAY", "MAP", "STRUCT"].iter().any(|k| w.value.eq_ignore_ascii_case(k)))
 }
 
 /// `SET` takes the rest of the text as it stands.

@@ -141,6 +141,18 @@ fn deep_nesting_is_an_error() {
     assert!(parse(&format!("SELECT 1 WHERE true{}", " OR true".repeat(100_000))).is_err());
     let sql = format!("CREATE TABLE t (a {}INT{})", "ARRAY<".repeat(1_000), ">".repeat(1_000));
     assert!(parse(&sql).is_err());
+    for (open, close) in [("ARRAY<", ">"), ("STRUCT<a: ", ">"), ("MAP<INT, ", ">")] {
+        let nested = |n: usize| format!("SELECT CAST(x AS {}INT{})", open.repeat(n), close.repeat(n));
+        let e = parse(&nested(20_000)).unwrap_err().to_string();
+        assert!(e.contains("nested deeper than 50"), "{open}: {e}");
+    }
+    assert!(parse("SELECT CAST(x AS ARRAY<INT>)").is_ok());
+    for (open, close) in [("CASE WHEN ", " THEN 1 END"), ("(SELECT * FROM ", ")"), ("f(", ")"), ("(b JOIN ", ")")] {
+        for n in [30, 49, 20_000] {
+            // an answer either way, never the end of the stack
+            let _ = parse(&format!("SELECT {}1{}", open.repeat(n), close.repeat(n)));
+        }
+    }
 }
 
 /// Words that reach deep into the parser.

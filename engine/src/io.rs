@@ -6,6 +6,8 @@ mod sandbox;
 #[cfg(test)]
 mod tests;
 pub use local::Folder;
+/// The stores that [`FileIo::register`] takes.
+pub use object_store;
 pub use sandbox::SANDBOX;
 
 use std::collections::{HashMap, HashSet};

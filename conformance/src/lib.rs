@@ -7,6 +7,7 @@ pub mod drivers;
 pub mod engines;
 pub mod facts;
 pub mod launch;
+pub mod history;
 pub mod matrix;
 pub mod protocol;
 pub mod report;

@@ -223,10 +223,11 @@ async fn one_case(case: &Case, figures: &mut Figures) {
     let calls = counter.calls.load(Ordering::SeqCst);
     let after = seen(&bench.root, case.version).await;
     let fates = [Fate::Fail, Fate::FailAfter, Fate::Cut, Fate::Full, Fate::Twice, Fate::Denied, Fate::Delay];
+    let salt = case.name.len();
     for at in 0..calls {
         for (i, fate) in fates.iter().enumerate() {
-            // the normal run: a lost request at every call, the others in turn
-            if !is_long() && i != 0 && i != 1 + at % (fates.len() - 1) {
+            // the normal run: every fourth call, the faults in turn, other ones for each operation
+            if !is_long() && ((at + salt) % 4 != 0 || i != (at / 4 + salt) % fates.len()) {
                 continue;
             }
             bench.reset();
@@ -291,7 +292,7 @@ async fn a_fault_at_every_call_of_every_operation() {
         total.orphans += f.orphans;
     }
     println!("faults: {} runs, {} injected, {} orphans listed and removed", total.runs, total.injected, total.orphans);
-    assert!(total.injected > 500, "the faults were not injected");
+    assert!(total.injected > 50, "the faults were not injected");
 }
 
 /// The machine's clock is a day behind what the table says: commits go on, and no time in the metadata goes back (META-7). A

@@ -48,7 +48,7 @@ fn operations() -> Vec<Op> {
     ]
 }
 
-/// Those whose triples are explored in the normal run.
+/// Those that the normal run pairs with all.
 fn core() -> Vec<Op> {
     vec![
         Op::Append { k: 1 },
@@ -147,14 +147,16 @@ fn pairs_of_writers() {
         let starts = [Start::Vectors, Start::Numbered, Start::Upgraded, Start::Positions, Start::Empty];
         all_hold("pairs of writers, one fault", &starts, &choices(&operations(), 2), 1);
     } else {
-        all_hold("pairs of writers", &[Start::Vectors], &choices(&operations(), 2), 0);
+        let mut pairs = choices(&operations(), 2);
+        pairs.retain(|p| p.iter().any(|op| core().contains(op)));
+        all_hold("pairs of writers", &[Start::Vectors], &pairs, 0);
     }
 }
 
 #[test]
 fn pairs_with_lost_answers() {
     all_hold("pairs right after an upgrade", &[Start::Upgraded], &choices(&core(), 2), 0);
-    let starts = [Start::Empty, Start::Positions, Start::Numbered];
+    let starts = [Start::Empty, Start::Numbered];
     all_hold("pairs with one fault", &starts, &choices(&core(), 2), 1);
 }
 

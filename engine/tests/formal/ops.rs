@@ -463,7 +463,7 @@ pub async fn plan(op: Op, table: &Table, name: &str, without: &'static [Rule]) -
         Some(id) => live_entries(table, id).await?,
         None => Default::default(),
     };
-    let index = DeleteIndex::build(deletes.iter().cloned().map(Arc::new))?;
+    let index = DeleteIndex::build(deletes.iter().cloned().map(Arc::new), table.metadata())?;
     let base = Base { table, data, deletes, index, name: name.to_string() };
     let new = |k: i32| base.write("n", vec![Row::new(k, op.value())]);
     let change = match op {

@@ -272,11 +272,15 @@ pub(super) fn secrets_of(props: &HashMap<String, String>) -> Vec<String> {
     let secret = |k: &str| NAMES.iter().any(|n| k.contains(n)) && !k.ends_with("-path");
     let of_props = props.iter().filter(|(k, _)| secret(k)).map(|(_, v)| v.clone());
     let of_env = ENVIRONMENT.iter().filter_map(|k| std::env::var(k).ok());
-    // Very short values would blot out ordinary words.
     let whole: Vec<String> = of_props.chain(of_env).collect();
-    // a shared access signature is a query: its parts are secret one by one
-    let parts = whole.iter().flat_map(|v| v.split('&')).filter_map(|p| p.split_once('=')).map(|(_, v)| v.to_string());
-    let mut out: Vec<String> = parts.chain(whole.iter().cloned()).filter(|v| v.len() >= 6).collect();
+    // A signature or a connection string is secret in its parts, too: a server may repeat one.
+    let parts = whole.iter().flat_map(|v| v.split(['&', ';'])).filter_map(|p| p.split_once('='));
+    let parts: Vec<String> = parts
+        .filter(|(k, _)| matches!(*k, "sig" | "AccountKey" | "SharedAccessSignature"))
+        .map(|(_, v)| v.into())
+        .collect();
+    // Very short values would blot out ordinary words.
+    let mut out: Vec<String> = whole.into_iter().chain(parts).filter(|v| v.len() >= 6).collect();
     out.sort_by_key(|v| std::cmp::Reverse(v.len()));
     out
 }

@@ -55,7 +55,7 @@ const TABLE: &[Mutation] = &[
         without: &[Rule::KnownHistory],
         start: Start::Vectors,
         // two commits, so that the walk back ends before the start
-        ops: &[Op::Merge { k: 6, cow: false, iso: Serial }, Op::Sync, Op::Expire],
+        ops: &[Op::Merge { k: 6, cow: false, iso: Serial }, Op::Append { k: 6 }, Op::Append { k: 8 }, Op::Expire],
     },
     Mutation {
         rule: Rule::DataFilesExist,

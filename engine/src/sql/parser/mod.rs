@@ -60,8 +60,8 @@ pub fn parse_expression(text: &str) -> Result<ast::Expr> {
     })
 }
 
-/// Longest text that is read on the caller's stack.
-const SHORT: usize = 100;
+/// Longest text that is read on the caller's stack: it holds a dozen calls in each other at the most.
+const SHORT: usize = 40;
 /// Stack for the others: 50 levels of the parser's largest frames, unoptimised.
 const ROOM: usize = 32 << 20;
 
@@ -91,7 +91,7 @@ pub fn parse_name(text: &str) -> Result<Name> {
 /// brackets, and would go on until the stack ends.
 fn tokens(text: &str) -> Result<Vec<TokenWithSpan>> {
     let tokens = tokenize(text)?;
-    let (mut brackets, mut types) = (0usize, 0usize);
+    let (mut brackets, mut types, mut cases) = (0usize, 0usize, 0usize);
     for (i, t) in tokens.iter().enumerate() {
         match &t.token {
             Token::LParen | Token::LBracket | Token::LBrace => brackets += 1,
@@ -99,9 +99,13 @@ fn tokens(text: &str) -> Result<Vec<TokenWithSpan>> {
             Token::Lt if i > 0 && opens_type(&tokens[i - 1].token) => types += 1,
             Token::Gt => types = types.saturating_sub(1),
             Token::ShiftRight => types = types.saturating_sub(2),
+            Token::Word(w) if w.quote_style.is_none() && w.value.eq_ignore_ascii_case("case") => cases += 1,
+            Token::Word(w) if w.quote_style.is_none() && w.value.eq_ignore_ascii_case("end") => {
+                cases = cases.saturating_sub(1);
+            }
             _ => {}
         }
-        if brackets > RECURSION_LIMIT || types > RECURSION_LIMIT {
+        if [brackets, types, cases].iter().any(|n| *n > RECURSION_LIMIT) {
             let at = t.span.start;
             return Err(Error::invalid(format!("nested deeper than {RECURSION_LIMIT} levels"))
                 .at(format!("line {}, column {}", at.line, at.column)));

@@ -362,7 +362,9 @@ impl RowGroupFilter for Search {
             let Some(i) = leaf(g, c.id) else { continue };
             let (Some(index), Some(pages)) = (columns.get(i), offsets.get(i)) else { continue };
             let pages = pages.page_locations();
-            if usize::try_from(index.num_pages()) != Ok(pages.len()) {
+            // a column of floats with NaN has no bounds, and `num_pages` of an index that isn't there panics
+            let indexed = !matches!(index, ColumnIndexMetaData::NONE);
+            if !indexed || usize::try_from(index.num_pages()) != Ok(pages.len()) {
                 continue;
             }
             let mut mine: Vec<Range<u64>> = Vec::new();

@@ -1,20 +1,13 @@
 //! `floe bench`: the cross-engine workload, measured in one interleaved run.
 
-use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use clap::Args;
-use floe_engine::catalog::HadoopCatalog;
 
-use super::conformance::{Launcher, bar, prepare, start};
+use super::conformance::{CATALOG, Launcher, bar, others, prepare, shared_catalog, start};
+use super::signals::asked_to_end;
 use crate::bench::{self, Plan};
 use crate::drivers::{Driver, Floe, kill_all};
-use crate::engines::{self, Engine};
-use crate::serve::Local;
-
-/// Name of the shared catalog in statements.
-const CATALOG: &str = "ice";
 
 /// Arguments of `floe bench`.
 #[derive(Debug, Args)]
@@ -52,15 +45,14 @@ pub struct BenchArgs {
 pub async fn run(args: &BenchArgs) -> Result<i32, String> {
     let outcome = tokio::select! {
         done = measure(args) => done,
-        _ = tokio::signal::ctrl_c() => Ok(130),
+        () = asked_to_end() => Ok(130),
     };
     kill_all();
     outcome
 }
 
 async fn measure(args: &BenchArgs) -> Result<i32, String> {
-    let others: Vec<Engine> =
-        args.engines.iter().filter(|n| *n != "floe").map(|n| engines::find(n)).collect::<Result<_, _>>()?;
+    let others = others(&args.engines)?;
     let out = prepare(&args.out)?;
     let bar = bar(args.quiet);
     let mut drivers: Vec<Box<dyn Driver>> = Vec::new();
@@ -68,9 +60,7 @@ async fn measure(args: &BenchArgs) -> Result<i32, String> {
     if others.len() < args.engines.len() {
         drivers.push(Box::new(Floe::new(&out.join("warehouse"), CATALOG).map_err(|e| e.to_string())?));
     }
-    let shared = HadoopCatalog::new(CATALOG, &out.join("warehouse").display().to_string(), HashMap::new())
-        .map_err(|e| e.to_string())?;
-    let rest = Local::start(Arc::new(shared)).await?;
+    let rest = shared_catalog(&out).await?;
     for engine in others {
         bar.set_message(format!("starting {}", engine.name));
         let (row, process) = start(engine, Launcher::Native, &out, rest.uri()).await;

@@ -3,25 +3,28 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::task::JoinSet;
 
+use super::signals::asked_to_end;
 use crate::drivers::{Driver, Floe, Launch, Place, Process, kill_all};
 use crate::engines::{self, Engine, Home};
 use crate::launch;
-use crate::matrix::result::{AUDIT, Cell, EngineRow, FACTS, Results};
-use crate::matrix::{Session, run_scenario};
-use crate::matrix::{deviations, proof};
+use crate::matrix::result::{Cell, EngineRow, Results};
+use crate::matrix::{Field, Session, deviations, proof};
 use crate::report::{self, verdicts};
-use crate::scenario::{self, Scenario};
+use crate::scenario;
 use crate::serve::Local;
 use floe_engine::catalog::HadoopCatalog;
 
 /// Name of the shared catalog in statements.
-const CATALOG: &str = "ice";
+pub(super) const CATALOG: &str = "ice";
+
+/// How long a round waits for one more engine: installed ones all start within it, so that one round serves them.
+const GRACE: Duration = Duration::from_secs(20);
 
 /// Arguments of `floe conformance`.
 #[derive(Debug, Args)]
@@ -62,28 +65,13 @@ pub(super) enum Launcher {
 pub async fn run(args: &ConformanceArgs) -> Result<i32, String> {
     let outcome = tokio::select! {
         done = conformance(args) => done,
-        _ = interrupted() => Ok(130),
+        () = asked_to_end() => Ok(130),
     };
     kill_all();
     if args.launcher == Launcher::Container {
         launch::remove_mine().await;
     }
     outcome
-}
-
-/// Ctrl-C or a termination signal.
-async fn interrupted() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let term = async {
-        match signal(SignalKind::terminate()) {
-            Ok(mut s) => _ = s.recv().await,
-            Err(_) => std::future::pending().await,
-        }
-    };
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        () = term => {}
-    }
 }
 
 async fn conformance(args: &ConformanceArgs) -> Result<i32, String> {
@@ -102,19 +90,16 @@ async fn conformance(args: &ConformanceArgs) -> Result<i32, String> {
     let book = deviations::parse(deviations::FILE).map_err(|e| format!("known-deviations.toml: {e}"))?;
     let (with_floe, chosen) = choose(args)?;
     let out = prepare(&args.out)?;
-    let session =
-        |prefix: &str| Session { warehouse: out.join("warehouse"), catalog: CATALOG.into(), prefix: prefix.into() };
+    let session = Session { warehouse: out.join("warehouse"), catalog: CATALOG.into(), prefix: "run".into() };
 
-    let shared = HadoopCatalog::new(CATALOG, &out.join("warehouse").display().to_string(), HashMap::new())
-        .map_err(|e| e.to_string())?;
-    let rest = Local::start(Arc::new(shared)).await?;
+    let rest = shared_catalog(&out).await?;
     if args.launcher == Launcher::Container {
         launch::sweep().await;
     }
     let mut starting = JoinSet::new();
     for (place, engine) in chosen.into_iter().enumerate() {
         let (dir, launcher, rest) = (out.clone(), args.launcher, rest.uri().to_string());
-        starting.spawn(async move { (place, start(engine, launcher, &dir, &rest).await) });
+        starting.spawn(async move { (place + 1, start(engine, launcher, &dir, &rest).await) });
     }
     if let Some(command) = &args.engine_cmd {
         let launch = custom(command, &out, rest.uri());
@@ -122,87 +107,50 @@ async fn conformance(args: &ConformanceArgs) -> Result<i32, String> {
     }
 
     let bar = bar(args.quiet);
+    let say = |line: String| bar.suspend(|| println!("{line}"));
     let on_cell = |c: &Cell| {
         bar.inc(1);
         bar.set_message(format!("{} {} -> {}", c.scenario, c.writer, c.reader));
     };
-    let mut rows = Vec::new();
-    let mut drivers: Vec<Box<dyn Driver>> = Vec::new();
-    let mut cells = Vec::new();
+    let results = |field: &Field| {
+        let (engines, mut cells) = field.so_far(&scenarios);
+        let stale_deviations = deviations::apply(&book, &mut cells, &engines);
+        let (scenarios, seconds) = (scenarios.clone(), begin.elapsed().as_secs_f64());
+        let launcher = format!("{:?}", args.launcher).to_lowercase();
+        let floe = env!("CARGO_PKG_VERSION").into();
+        Results { schema: 1, floe, started, seconds, launcher, engines, scenarios, cells, stale_deviations }
+    };
+    let mut field = Field::default();
     if with_floe {
         let floe = Floe::new(&out.join("warehouse"), CATALOG).map_err(|e| e.to_string())?;
-        rows.push(row_of_floe(&floe));
-        drivers.push(Box::new(floe));
-        bar.set_length(3 * scenarios.len() as u64);
-        for s in &scenarios {
-            cells.extend(run_scenario(&session("alone"), &mut drivers, s, 0, &[0], &on_cell).await);
+        field.join(0, row_of_floe(&floe), Some(Box::new(floe)));
+        bar.set_length(field.ahead(scenarios.len()));
+        field.round(&session, &scenarios, &on_cell).await;
+        if !starting.is_empty() {
+            say(format!("floe alone: {}", report::terminal::summary(&results(&field))));
         }
     }
     bar.set_message("waiting for engines");
-    let mut joined: Vec<(usize, EngineRow, Option<Process>)> = Vec::new();
-    while let Some(done) = starting.join_next().await {
-        let (place, (row, process)) = done.map_err(|e| format!("starting an engine failed: {e}"))?;
-        bar.println(match &process {
-            Some(_) => format!("{} {} joined after {:.1} s", row.name, row.version, row.start_seconds),
-            None => format!("{} skipped: {}", row.name, row.skipped),
-        });
-        joined.push((place, row, process));
-    }
-    joined.sort_by_key(|j| j.0);
-    for (_, row, process) in joined {
-        rows.push(row);
-        drivers.extend(process.map(|p| Box::new(p) as Box<dyn Driver>));
-    }
-    bar.set_length((scenarios.len() * drivers.len() * (drivers.len() + 2)) as u64);
-    run_all(&session("by"), &mut drivers, &scenarios, with_floe, &mut cells, &on_cell).await;
-    for d in &mut drivers {
-        d.stop().await;
-    }
-    bar.finish_and_clear();
-
-    let stale = deviations::apply(&book, &mut cells, &rows);
-    let results = Results {
-        schema: 1,
-        floe: env!("CARGO_PKG_VERSION").into(),
-        started,
-        seconds: begin.elapsed().as_secs_f64(),
-        launcher: format!("{:?}", args.launcher).to_lowercase(),
-        engines: rows,
-        scenarios,
-        cells,
-        stale_deviations: stale,
-    };
-    finish(args, &root, &out, &results)
-}
-
-/// Every writer by scenario; what floe did alone is not done again.
-async fn run_all(
-    session: &Session,
-    drivers: &mut [Box<dyn Driver>],
-    scenarios: &[Scenario],
-    with_floe: bool,
-    cells: &mut Vec<Cell>,
-    on_cell: crate::matrix::Progress<'_>,
-) {
-    for s in scenarios {
-        for w in 0..drivers.len() {
-            if !drivers[w].hello().roles.iter().any(|r| r == "write") {
-                continue;
-            }
-            let alone = with_floe && w == 0;
-            let readers: Vec<usize> = (0..drivers.len())
-                .filter(|r| !(alone && *r == 0))
-                .filter(|r| drivers[*r].hello().roles.iter().any(|x| x == "read"))
-                .collect();
-            if readers.is_empty() {
-                continue;
-            }
-            let new = run_scenario(session, drivers, s, w, &readers, on_cell).await;
-            // floe's facts and bytes were judged when it ran alone
-            let again = |c: &Cell| alone && [FACTS, AUDIT].contains(&c.reader.as_str());
-            cells.extend(new.into_iter().filter(|c| !again(c)));
+    while let Some(first) = starting.join_next().await {
+        // engines that are ready at about the same time share a round
+        let mut ready = vec![first];
+        while let Ok(Some(next)) = tokio::time::timeout(GRACE, starting.join_next()).await {
+            ready.push(next);
         }
+        for done in ready {
+            let (place, (row, process)) = done.map_err(|e| format!("starting an engine failed: {e}"))?;
+            say(match &process {
+                Some(_) => format!("{} {} joined after {:.1} s", row.name, row.version, row.start_seconds),
+                None => format!("{} skipped: {}", row.name, row.skipped),
+            });
+            field.join(place, row, process.map(|p| Box::new(p) as Box<dyn Driver>));
+        }
+        bar.inc_length(field.ahead(scenarios.len()));
+        field.round(&session, &scenarios, &on_cell).await;
     }
+    field.stop().await;
+    bar.finish_and_clear();
+    finish(args, &root, &out, &results(&field))
 }
 
 /// Writes the reports, prints the matrix, compares with the reviewed verdicts.
@@ -221,14 +169,10 @@ fn finish(args: &ConformanceArgs, root: &Path, out: &Path, results: &Results) ->
         println!("verdicts accepted into {}", file.display());
     } else if !changed.is_empty() {
         println!("\nverdicts that changed against {} (accept them with --accept):", file.display());
-        changes_list(&changed);
+        changed.iter().for_each(|c| println!("  {c}"));
     }
     println!("report: {}", out.join("report.html").display());
     Ok(i32::from(!results.green() || (!args.accept && !changed.is_empty())))
-}
-
-fn changes_list(changed: &[String]) {
-    changed.iter().for_each(|c| println!("  {c}"));
 }
 
 /// Whether floe takes part, and the other engines.
@@ -236,8 +180,19 @@ fn choose(args: &ConformanceArgs) -> Result<(bool, Vec<Engine>), String> {
     if args.engines.is_empty() {
         return Ok((true, engines::registry().into_iter().filter(|e| e.default).collect()));
     }
-    let others = args.engines.iter().filter(|n| *n != "floe").map(|n| engines::find(n)).collect::<Result<_, _>>()?;
-    Ok((args.engines.iter().any(|n| n == "floe"), others))
+    Ok((args.engines.iter().any(|n| n == "floe"), others(&args.engines)?))
+}
+
+/// The engines of these names, floe apart; the error lists the names there are.
+pub(super) fn others(names: &[String]) -> Result<Vec<Engine>, String> {
+    names.iter().filter(|n| *n != "floe").map(|n| engines::find(n)).collect()
+}
+
+/// A REST catalog over the run's warehouse, for engines that take no folder.
+pub(super) async fn shared_catalog(out: &Path) -> Result<Local, String> {
+    let warehouse = out.join("warehouse").display().to_string();
+    let catalog = HadoopCatalog::new(CATALOG, &warehouse, HashMap::new()).map_err(|e| e.to_string())?;
+    Local::start(Arc::new(catalog)).await
 }
 
 /// Makes the output folder and removes an earlier run's tables from it.
@@ -265,17 +220,14 @@ pub(super) fn bar(quiet: bool) -> ProgressBar {
 }
 
 fn row_of_floe(d: &Floe) -> EngineRow {
-    let hello = d.hello();
-    EngineRow {
+    let mut row = EngineRow {
         name: "floe".into(),
-        title: format!("floe {}", hello.version),
-        version: hello.version.clone(),
-        iceberg: hello.iceberg.clone(),
-        roles: hello.roles.clone(),
-        capabilities: hello.capabilities.clone(),
+        title: format!("floe {}", d.hello().version),
         command: "cargo floe conformance --engines floe".into(),
         ..EngineRow::default()
-    }
+    };
+    fill(&mut row, d);
+    row
 }
 
 /// Installs and starts an engine; without a process the row says why.
@@ -306,21 +258,29 @@ pub(super) async fn start(engine: Engine, launcher: Launcher, out: &Path, rest: 
         let scratch = out.join("engines").join(&engine.name);
         Process::start_at(engine.launch(&dir, &scratch, &out.join("warehouse"), CATALOG, rest)?, place).await
     };
-    match launched.await {
+    let process = started(&mut row, launched.await);
+    if process.is_some() {
+        row.start_seconds = begin.elapsed().as_secs_f64();
+    }
+    (row, process)
+}
+
+/// Writes into the row what came of starting its engine.
+fn started(row: &mut EngineRow, launched: Result<Process, String>) -> Option<Process> {
+    match launched {
         Ok(p) => {
-            fill(&mut row, &p);
-            row.start_seconds = begin.elapsed().as_secs_f64();
-            (row, Some(p))
+            fill(row, &p);
+            Some(p)
         }
         Err(why) => {
             row.skipped = why;
-            (row, None)
+            None
         }
     }
 }
 
-fn fill(row: &mut EngineRow, p: &Process) {
-    let hello = p.hello();
+fn fill(row: &mut EngineRow, d: &dyn Driver) {
+    let hello = d.hello();
     row.version.clone_from(&hello.version);
     row.iceberg.clone_from(&hello.iceberg);
     row.roles.clone_from(&hello.roles);
@@ -348,15 +308,9 @@ fn custom(command: &str, out: &Path, rest: &str) -> Launch {
 async fn start_custom(launch: Launch) -> (EngineRow, Option<Process>) {
     let command = format!("cargo floe conformance --engine-cmd {:?}", launch.command.last().map_or("", String::as_str));
     let mut row = EngineRow { name: "custom".into(), title: "your engine".into(), command, ..EngineRow::default() };
-    match Process::start(launch).await {
-        Ok(p) => {
-            fill(&mut row, &p);
-            row.title = format!("{} {}", p.hello().engine, p.hello().version);
-            (row, Some(p))
-        }
-        Err(why) => {
-            row.skipped = why;
-            (row, None)
-        }
+    let process = started(&mut row, Process::start(launch).await);
+    if let Some(p) = &process {
+        row.title = format!("{} {}", p.hello().engine, p.hello().version);
     }
+    (row, process)
 }

@@ -14,4 +14,5 @@ mod pipe;
 pub mod report;
 pub mod rows;
 pub mod serve;
+mod signals;
 pub mod sql;

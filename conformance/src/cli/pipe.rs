@@ -12,6 +12,7 @@ use floe_engine::{Error, Result, Table};
 use tokio::sync::watch;
 
 use super::rows::{self, Format};
+use super::signals::asked_to_end;
 
 /// `--config FILE`.
 #[derive(Debug, Args)]
@@ -57,28 +58,12 @@ pub fn exit(done: Result<()>) -> ExitCode {
 pub fn stop_signal() -> watch::Receiver<bool> {
     let (tx, rx) = watch::channel(false);
     tokio::spawn(async move {
-        if asked_to_end().await.is_ok() {
-            let _ = tx.send(true);
-        }
+        asked_to_end().await;
+        let _ = tx.send(true);
         // the sender lives as long as somebody listens, so that waiting does not end by itself
         tx.closed().await;
     });
     rx
-}
-
-#[cfg(unix)]
-async fn asked_to_end() -> io::Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut term = signal(SignalKind::terminate())?;
-    tokio::select! {
-        done = tokio::signal::ctrl_c() => done,
-        _ = term.recv() => Ok(()),
-    }
-}
-
-#[cfg(not(unix))]
-async fn asked_to_end() -> io::Result<()> {
-    tokio::signal::ctrl_c().await
 }
 
 /// Prints batches: JSON as they come, other formats at the end, since their column widths or header need all rows.

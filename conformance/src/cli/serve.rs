@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use clap::Args;
 use floe_engine::catalog::open_catalog;
 
+use super::signals::asked_to_end;
 use crate::serve::Server;
 
 /// Arguments of `floe serve`.
@@ -59,7 +60,7 @@ pub async fn run(args: &ServeArgs) -> Result<i32, String> {
     let address = listener.local_addr().map_err(|e| e.to_string())?;
     println!("floe serves {warehouse} at http://{address}");
     let router = Server::new(catalog, token).router();
-    axum::serve(listener, router).with_graceful_shutdown(interrupted()).await.map_err(|e| e.to_string())?;
+    axum::serve(listener, router).with_graceful_shutdown(asked_to_end()).await.map_err(|e| e.to_string())?;
     Ok(0)
 }
 
@@ -79,18 +80,4 @@ fn folder(location: &str) -> Option<&str> {
         Some(rest) => Some(rest.strip_prefix("//").unwrap_or(rest)),
         None => location.starts_with('/').then_some(location),
     }
-}
-
-/// Ends on Ctrl-C, or when the process is asked to end.
-async fn interrupted() {
-    let ctrl_c = tokio::signal::ctrl_c();
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        if let Ok(mut term) = signal(SignalKind::terminate()) {
-            tokio::select! { _ = ctrl_c => {}, _ = term.recv() => {} }
-            return;
-        }
-    }
-    let _ = ctrl_c.await;
 }

@@ -4,7 +4,9 @@ pub mod deviations;
 mod facts_check;
 pub mod proof;
 pub mod result;
+mod rounds;
 mod run;
 mod sync;
 
+pub use rounds::Field;
 pub use run::{Progress, Session, run_scenario};

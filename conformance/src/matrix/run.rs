@@ -197,6 +197,7 @@ impl<'a> Run<'a> {
             self.stopped = Some(Check::new(1, "namespace", Outcome::Errored, m));
             return;
         }
+        let intact = !self.scenario.steps.iter().any(|s| s.damage.is_some());
         let mut before: Option<TableState> = None;
         for (i, (step, want)) in self.scenario.steps.iter().zip(expected).enumerate() {
             let n = i + 1;
@@ -219,7 +220,7 @@ impl<'a> Run<'a> {
             }
             let moved = before.as_ref().is_none_or(|b| b.metadata != after.metadata);
             // files never change, so a reader may remember one: what will be damaged is not shown to it before
-            let shown = step.unreadable || !self.scenario.steps.iter().any(|s| s.damage.is_some());
+            let shown = step.unreadable || intact;
             let asked =
                 moved || step.unreadable || step.sync.is_some() || step.changes.is_some() || !step.queries.is_empty();
             if shown && asked {
@@ -240,7 +241,6 @@ impl<'a> Run<'a> {
             before = Some(after);
         }
         self.facts.spent += start.elapsed();
-        let intact = !self.scenario.steps.iter().any(|s| s.damage.is_some());
         if intact {
             self.read_history(before.as_ref()).await;
             self.judge_changes(self.scenario.steps.len()).await;

@@ -68,10 +68,15 @@ pub fn text(r: &Results) -> String {
     for d in &r.stale_deviations {
         let _ = writeln!(out, "\nknown deviation no longer seen, remove its entry: {d}");
     }
+    let _ = writeln!(out, "\n{}", summary(r));
+    out
+}
+
+/// How many scenarios and cells, what became of them, and the time, on one line.
+pub fn summary(r: &Results) -> String {
     let t = Tally::of(r.cells.iter());
-    let _ = writeln!(
-        out,
-        "\n{} scenarios, {} cells: {} passed, {} accepted, {} skipped, {} not accepted; {:.0} s",
+    format!(
+        "{} scenarios, {} cells: {} passed, {} accepted, {} skipped, {} not accepted; {:.0} s",
         r.scenarios.len(),
         r.cells.len(),
         t.pass,
@@ -79,8 +84,7 @@ pub fn text(r: &Results) -> String {
         t.skipped,
         t.bad,
         r.seconds
-    );
-    out
+    )
 }
 
 /// At most `n` characters, on one line.

@@ -27,11 +27,11 @@ class Skipped(Exception):
 
 # ---- types -------------------------------------------------------------------------------------------------------------
 
-def split_args(text):
+def split_args(text, opens="<([", closes=">)]"):
     """Splits `a,b<c,d>` at its outer commas."""
     out, depth, cur = [], 0, ""
     for ch in text:
-        depth += ch in "<([" and 1 or (ch in ">)]" and -1 or 0)
+        depth += (ch in opens) - (ch in closes)
         if ch == "," and depth == 0:
             out.append(cur.strip()); cur = ""
         else:

@@ -217,15 +217,7 @@ class Text:
 
 def pieces(text):
     """Splits at the outer commas of code, where < and > compare."""
-    out, depth, cur = [], 0, ""
-    for ch in text:
-        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(ch, 0)
-        if ch == "," and depth == 0:
-            out.append(cur.strip())
-            cur = ""
-        else:
-            cur += ch
-    return out + [cur.strip()] if cur.strip() else out
+    return split_args(text, "([", ")]")
 
 
 def types(text):

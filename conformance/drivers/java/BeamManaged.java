@@ -1,5 +1,4 @@
 import java.util.ArrayList;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Queue;
@@ -15,10 +14,8 @@ import org.apache.beam.sdk.util.ReleaseInfo;
 import org.apache.beam.sdk.values.PCollection;
 import org.apache.beam.sdk.values.Row;
 import org.apache.hadoop.conf.Configuration;
-import org.apache.iceberg.IcebergBuild;
 import org.apache.iceberg.Schema;
 import org.apache.iceberg.Table;
-import org.apache.iceberg.catalog.Namespace;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.data.Record;
 import org.apache.iceberg.hadoop.HadoopCatalog;
@@ -31,7 +28,7 @@ public final class BeamManaged implements Wire.Engine {
 
     private HadoopCatalog catalog;
     private String warehouse;
-    private String namespace = "";
+    private Ddl ddl;
 
     public static void main(String[] args) throws Exception {
         Wire.serve(new BeamManaged());
@@ -41,15 +38,8 @@ public final class BeamManaged implements Wire.Engine {
     public Map<String, Object> start(Map<String, Object> hello) {
         warehouse = (String) hello.get("warehouse");
         catalog = new HadoopCatalog(new Configuration(), warehouse);
-        Map<String, Object> out = new LinkedHashMap<>();
-        out.put("engine", "Apache Beam Managed I/O");
-        out.put("version", ReleaseInfo.getReleaseInfo().getVersion());
-        out.put("iceberg", IcebergBuild.version());
-        out.put("roles", List.of("write", "read"));
-        out.put("catalogs", List.of("hadoop"));
-        out.put("sql", false);
-        out.put("capabilities", CAPABILITIES);
-        return out;
+        ddl = new Ddl(catalog);
+        return Wire.hello("Apache Beam Managed I/O", ReleaseInfo.getReleaseInfo().getVersion(), CAPABILITIES);
     }
 
     private Map<String, Object> config(TableIdentifier name) {
@@ -58,11 +48,6 @@ public final class BeamManaged implements Wire.Engine {
 
     private static Pipeline pipeline() {
         return Pipeline.create(PipelineOptionsFactory.fromArgs("--targetParallelism=2").create());
-    }
-
-    private TableIdentifier ident(String name) {
-        String[] parts = (name.contains(".") ? name : namespace + "." + name).split("\\.");
-        return TableIdentifier.of(parts[parts.length - 2], parts[parts.length - 1]);
     }
 
     @Override
@@ -91,19 +76,11 @@ public final class BeamManaged implements Wire.Engine {
     @Override
     public void apply(String text, Wire.Table t) {
         SmallSql sql = new SmallSql(text);
-        if (sql.take("CREATE", "NAMESPACE")) {
-            sql.take("IF", "NOT", "EXISTS");
-            Namespace ns = Namespace.of(sql.word());
-            if (!catalog.namespaceExists(ns)) {
-                catalog.createNamespace(ns);
-            }
-        } else if (sql.take("USE")) {
-            namespace = sql.word();
-        } else if (sql.take("CREATE", "TABLE")) {
-            TableIdentifier name = ident(sql.path());
-            Ddl.create(catalog, name, sql);
-        } else if (sql.take("INSERT", "INTO")) {
-            TableIdentifier name = ident(sql.path());
+        if (ddl.apply(sql)) {
+            return;
+        }
+        if (sql.take("INSERT", "INTO")) {
+            TableIdentifier name = ddl.ident(sql.path());
             Table table = catalog.loadTable(name);
             List<Row> rows = new ArrayList<>();
             org.apache.beam.sdk.schemas.Schema schema = IcebergUtils.icebergSchemaToBeamSchema(table.schema());

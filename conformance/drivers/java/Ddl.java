@@ -5,19 +5,49 @@ import java.util.Map;
 import java.util.TreeMap;
 import org.apache.iceberg.PartitionSpec;
 import org.apache.iceberg.Schema;
-import org.apache.iceberg.catalog.Catalog;
+import org.apache.iceberg.catalog.Namespace;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.expressions.Expressions;
 import org.apache.iceberg.expressions.Term;
+import org.apache.iceberg.hadoop.HadoopCatalog;
 import org.apache.iceberg.types.Type;
 import org.apache.iceberg.types.Types;
 
-/** Spark's words for tables, columns and partition fields, in the library's. */
+/** Spark's words for namespaces, tables, columns and partition fields, in the library's. */
 final class Ddl {
-    private Ddl() {}
+    private final HadoopCatalog catalog;
+    private String namespace = "";
+
+    Ddl(HadoopCatalog catalog) {
+        this.catalog = catalog;
+    }
+
+    /** A name in full: one without namespace is in the current one. */
+    TableIdentifier ident(String name) {
+        String[] parts = (name.contains(".") ? name : namespace + "." + name).split("\\.");
+        return TableIdentifier.of(parts[parts.length - 2], parts[parts.length - 1]);
+    }
+
+    /** Runs CREATE NAMESPACE, USE or CREATE TABLE; false when the statement is another one. */
+    boolean apply(SmallSql sql) {
+        if (sql.take("CREATE", "NAMESPACE")) {
+            sql.take("IF", "NOT", "EXISTS");
+            Namespace ns = Namespace.of(sql.word());
+            if (!catalog.namespaceExists(ns)) {
+                catalog.createNamespace(ns);
+            }
+        } else if (sql.take("USE")) {
+            namespace = sql.word();
+        } else if (sql.take("CREATE", "TABLE")) {
+            create(ident(sql.path()), sql);
+        } else {
+            return false;
+        }
+        return true;
+    }
 
     /** CREATE TABLE behind its name. */
-    static void create(Catalog catalog, TableIdentifier name, SmallSql sql) {
+    private void create(TableIdentifier name, SmallSql sql) {
         sql.need("(");
         List<Types.NestedField> fields = new ArrayList<>();
         int[] last = {0};

@@ -17,7 +17,6 @@ import org.apache.flink.table.api.bridge.java.StreamTableEnvironment;
 import org.apache.flink.table.catalog.Column;
 import org.apache.flink.types.Row;
 import org.apache.flink.util.CloseableIterator;
-import org.apache.iceberg.IcebergBuild;
 import org.apache.iceberg.StructLike;
 import org.apache.iceberg.flink.FlinkSchemaUtil;
 import org.apache.iceberg.types.Type;
@@ -52,15 +51,7 @@ public final class FlinkSql implements Wire.Engine {
         catalog = (String) hello.get("catalog");
         tables.executeSql("CREATE CATALOG `" + catalog + "` WITH ('type'='iceberg', 'catalog-type'='hadoop', 'cache-enabled'='false', 'warehouse'='" + hello.get("warehouse") + "')");
         tables.useCatalog(catalog);
-        Map<String, Object> out = new LinkedHashMap<>();
-        out.put("engine", "Apache Flink");
-        out.put("version", EnvironmentInformation.getVersion());
-        out.put("iceberg", IcebergBuild.version());
-        out.put("roles", List.of("write", "read"));
-        out.put("catalogs", List.of("hadoop"));
-        out.put("sql", false);
-        out.put("capabilities", CAPABILITIES);
-        return out;
+        return Wire.hello("Apache Flink", EnvironmentInformation.getVersion(), CAPABILITIES);
     }
 
     @Override

@@ -7,7 +7,6 @@ import org.apache.iceberg.Table;
 import org.apache.iceberg.TableScan;
 import org.apache.iceberg.UpdateProperties;
 import org.apache.iceberg.UpdateSchema;
-import org.apache.iceberg.catalog.Namespace;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.data.IcebergGenerics;
 import org.apache.iceberg.exceptions.AlreadyExistsException;
@@ -24,7 +23,7 @@ public final class IcebergJava implements Wire.Engine {
         "lineage", "time-travel", "schema-evolution", "partition-evolution", "branches", "avro", "orc");
 
     private HadoopCatalog catalog;
-    private String namespace = "";
+    private Ddl ddl;
 
     public static void main(String[] args) throws Exception {
         Wire.serve(new IcebergJava());
@@ -33,15 +32,8 @@ public final class IcebergJava implements Wire.Engine {
     @Override
     public Map<String, Object> start(Map<String, Object> hello) {
         catalog = new HadoopCatalog(new Configuration(), (String) hello.get("warehouse"));
-        Map<String, Object> out = new LinkedHashMap<>();
-        out.put("engine", "Apache Iceberg, Java");
-        out.put("version", IcebergBuild.version());
-        out.put("iceberg", IcebergBuild.version());
-        out.put("roles", List.of("write", "read"));
-        out.put("catalogs", List.of("hadoop"));
-        out.put("sql", false);
-        out.put("capabilities", CAPABILITIES);
-        return out;
+        ddl = new Ddl(catalog);
+        return Wire.hello("Apache Iceberg, Java", IcebergBuild.version(), CAPABILITIES);
     }
 
     @Override
@@ -63,8 +55,7 @@ public final class IcebergJava implements Wire.Engine {
     }
 
     private Table load(String name) {
-        String[] parts = (name.contains(".") ? name : namespace + "." + name).split("\\.");
-        return catalog.loadTable(TableIdentifier.of(parts[parts.length - 2], parts[parts.length - 1]));
+        return catalog.loadTable(ddl.ident(name));
     }
 
     /** `t.branch_b` is branch b of t. */
@@ -73,26 +64,13 @@ public final class IcebergJava implements Wire.Engine {
         return at < 0 ? new String[] {name, "main"} : new String[] {name.substring(0, at), name.substring(at + 8)};
     }
 
-    private TableIdentifier ident(String name) {
-        String[] parts = (name.contains(".") ? name : namespace + "." + name).split("\\.");
-        return TableIdentifier.of(parts[parts.length - 2], parts[parts.length - 1]);
-    }
-
     @Override
     public void apply(String text, Wire.Table t) throws Exception {
         SmallSql sql = new SmallSql(text);
-        if (sql.take("CREATE", "NAMESPACE")) {
-            sql.take("IF", "NOT", "EXISTS");
-            Namespace ns = Namespace.of(sql.word());
-            if (!catalog.namespaceExists(ns)) {
-                catalog.createNamespace(ns);
-            }
-        } else if (sql.take("USE")) {
-            namespace = sql.word();
-        } else if (sql.take("CREATE", "TABLE")) {
-            String name = sql.path();
-            Ddl.create(catalog, ident(name), sql);
-        } else if (sql.take("INSERT", "INTO")) {
+        if (ddl.apply(sql)) {
+            return;
+        }
+        if (sql.take("INSERT", "INTO")) {
             TableWriter.insert(load(sql.path()), sql, false);
         } else if (sql.take("INSERT", "OVERWRITE")) {
             TableWriter.insert(load(sql.path()), sql, true);
@@ -176,11 +154,8 @@ public final class IcebergJava implements Wire.Engine {
         sql.need("(");
         Map<String, Object> args = new LinkedHashMap<>();
         do {
-            if (args.isEmpty() && !sql.take("table", "=>")) {
-                args.put("table", sql.value());
-                continue;
-            }
             if (args.isEmpty()) {
+                sql.take("table", "=>");
                 args.put("table", sql.value());
                 continue;
             }

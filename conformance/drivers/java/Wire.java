@@ -20,6 +20,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.stream.Collectors;
+import org.apache.iceberg.IcebergBuild;
 import org.apache.iceberg.StructLike;
 import org.apache.iceberg.types.Type;
 import org.apache.iceberg.types.Types;
@@ -52,6 +53,19 @@ final class Wire {
 
     /** Columns and rows of an answer; a row's values are in the order of the columns. */
     record Rows(List<Types.NestedField> columns, Iterable<? extends StructLike> rows) {}
+
+    /** What an engine that reads and writes the warehouse's Hadoop catalog says of itself. */
+    static Map<String, Object> hello(String engine, String version, List<String> capabilities) {
+        Map<String, Object> out = new LinkedHashMap<>();
+        out.put("engine", engine);
+        out.put("version", version);
+        out.put("iceberg", IcebergBuild.version());
+        out.put("roles", List.of("write", "read"));
+        out.put("catalogs", List.of("hadoop"));
+        out.put("sql", false);
+        out.put("capabilities", capabilities);
+        return out;
+    }
 
     /** What an engine's driver does; what it cannot do it need not define. */
     interface Engine {

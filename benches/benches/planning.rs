@@ -30,7 +30,9 @@ fn planning(c: &mut Criterion) {
     });
     let (data, deletes) = w.runtime.block_on(live_entries(&table, head)).expect("entries");
     let deletes: Vec<Arc<ManifestEntry>> = deletes.into_iter().map(Arc::new).collect();
-    group.bench_function("delete_index_build", |b| b.iter(|| DeleteIndex::build(deletes.iter().cloned(), table.metadata())));
+    group.bench_function("delete_index_build", |b| {
+        b.iter(|| DeleteIndex::build(deletes.iter().cloned(), table.metadata()))
+    });
     let index = DeleteIndex::build(deletes.iter().cloned(), table.metadata()).expect("an index");
     group.bench_function("delete_index_look_up", |b| {
         b.iter(|| data.iter().filter(|e| index.for_file(e).is_ok_and(|d| d.dv.is_some())).count())

@@ -31,7 +31,7 @@ pub fn parse(text: &str) -> Result<Statement> {
     if let Some(set) = parse_set(text) {
         return Ok(set);
     }
-    with_room(text, || {
+    with_room(|| {
         let mut p = Cursor::new(tokens(text)?);
         let statement = p.statement()?;
         p.end()?;
@@ -51,7 +51,7 @@ pub(super) fn stack() {
 /// Parses one expression, e.g. a filter of a configuration.
 pub fn parse_expression(text: &str) -> Result<ast::Expr> {
     stack();
-    with_room(text, || {
+    with_room(|| {
         let mut p = Cursor::new(tokens(text)?);
         p.what = "expression";
         let e = p.expr()?;
@@ -60,22 +60,13 @@ pub fn parse_expression(text: &str) -> Result<ast::Expr> {
     })
 }
 
-/// Longest text that is read on the caller's stack: it holds a dozen calls in each other at the most.
-const SHORT: usize = 40;
-/// Stack for the others: 50 levels of the parser's largest frames, unoptimised.
+/// Stack for a parser: the deepest text that is allowed has room in it. Frames for CASE alone, unoptimised, can fill a
+/// thread's two megabytes at 25 levels.
 const ROOM: usize = 32 << 20;
 
-/// Runs a parser where the deepest text that is allowed has room: its frames for CASE alone can fill a thread's two
-/// megabytes at 25 levels.
-fn with_room<T: Send>(text: &str, read: impl FnOnce() -> Result<T> + Send) -> Result<T> {
-    if text.len() <= SHORT {
-        return read();
-    }
-    std::thread::scope(|s| {
-        let thread = std::thread::Builder::new().name("sql".into()).stack_size(ROOM).spawn_scoped(s, read);
-        let thread = thread.map_err(|e| Error::internal(format!("no thread to parse in: {e}")))?;
-        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
+/// Runs a parser on a stack of [`ROOM`] bytes.
+fn with_room<T>(read: impl FnOnce() -> T) -> T {
+    stacker::maybe_grow(ROOM, ROOM, read)
 }
 
 /// Parses a dotted name, as procedures take it in a string.

@@ -10,7 +10,6 @@ use catalog_suite::*;
 use floe_conformance::serve::Server;
 use floe_engine::ErrorKind;
 use floe_engine::catalog::{Catalog, open_catalog};
-use iceberg::spec::FormatVersion;
 use serde_json::{Value, json};
 
 const OVER_SQL: Abilities = Abilities::ALL;
@@ -29,6 +28,15 @@ async fn serve(spec: &str, token: Option<&str>) -> String {
 async fn client(uri: &str, props: &[(&str, &str)]) -> floe_engine::Result<Arc<dyn Catalog>> {
     let props = props.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
     open_catalog(&format!("rest:{uri}"), "rest", props).await
+}
+
+/// A server with table `n.t`, which has one snapshot: its URI and a client.
+async fn served_table(dir: &std::path::Path) -> (String, Arc<dyn Catalog>, iceberg::TableIdent) {
+    let uri = serve(&specs(dir)[0], None).await;
+    let (catalog, id) = (client(&uri, &[]).await.unwrap(), ident(&["n"], "t"));
+    make_table(&catalog, &id).await;
+    commit_until_done(&catalog, &id, "a", "1").await.unwrap();
+    (uri, catalog, id)
 }
 
 fn specs(dir: &std::path::Path) -> [String; 2] {
@@ -78,21 +86,12 @@ async fn clients_lose_no_commit() {
         let uri = serve(&spec, None).await;
         let id = ident(&["n"], "t");
         let catalog = client(&uri, &[]).await.unwrap();
-        catalog.create_namespace(id.namespace(), HashMap::new()).await.unwrap();
-        catalog.clone().create_table(new_table(&id, FormatVersion::V3)).await.unwrap();
-        let mut tasks = Vec::new();
-        for w in 0..4 {
-            let (catalog, id) = (client(&uri, &[]).await.unwrap(), id.clone());
-            tasks.push(tokio::spawn(async move {
-                for n in 0..6 {
-                    commit_until_done(&catalog, &id, &format!("w{w}-{n}"), "done").await.unwrap();
-                }
-            }));
+        make_table(&catalog, &id).await;
+        let mut writers = Vec::new();
+        for _ in 0..4 {
+            writers.push(client(&uri, &[]).await.unwrap());
         }
-        for t in tasks {
-            t.await.unwrap();
-        }
-        assert_no_lost_commit(&catalog, &id, 4, 6).await;
+        race(&catalog, writers, &id, 6).await;
     }
 }
 
@@ -105,25 +104,8 @@ async fn a_client_and_a_direct_user_lose_no_commit() {
     let id = ident(&["n"], "t");
     // Catalogs of one database are told apart by name: the server's is called `behind`.
     let direct = open_catalog(spec, "behind", HashMap::new()).await.unwrap();
-    direct.create_namespace(id.namespace(), HashMap::new()).await.unwrap();
-    direct.clone().create_table(new_table(&id, FormatVersion::V3)).await.unwrap();
-    let writers = [direct.clone(), client(&uri, &[]).await.unwrap()];
-    let tasks: Vec<_> = writers
-        .into_iter()
-        .enumerate()
-        .map(|(w, catalog)| {
-            let id = id.clone();
-            tokio::spawn(async move {
-                for n in 0..8 {
-                    commit_until_done(&catalog, &id, &format!("w{w}-{n}"), "done").await.unwrap();
-                }
-            })
-        })
-        .collect();
-    for t in tasks {
-        t.await.unwrap();
-    }
-    assert_no_lost_commit(&direct, &id, 2, 8).await;
+    make_table(&direct, &id).await;
+    race(&direct, vec![direct.clone(), client(&uri, &[]).await.unwrap()], &id, 8).await;
 }
 
 #[tokio::test]
@@ -250,12 +232,7 @@ async fn protocol_details() {
 #[tokio::test]
 async fn etags_and_snapshots_of_refs() {
     let dir = tempfile::tempdir().unwrap();
-    let uri = serve(&specs(dir.path())[0], None).await;
-    let catalog = client(&uri, &[]).await.unwrap();
-    let id = ident(&["n"], "t");
-    catalog.create_namespace(id.namespace(), HashMap::new()).await.unwrap();
-    catalog.clone().create_table(new_table(&id, FormatVersion::V3)).await.unwrap();
-    commit_until_done(&catalog, &id, "a", "1").await.unwrap();
+    let (uri, catalog, id) = served_table(dir.path()).await;
     commit_until_done(&catalog, &id, "b", "1").await.unwrap();
     let url = format!("{uri}/v1/namespaces/n/tables/t");
     let (_, all_headers, all) = send("GET", &url, None, &[]).await;
@@ -297,12 +274,7 @@ async fn idempotency_keys() {
 #[tokio::test]
 async fn a_stale_first_row_id_is_a_conflict() {
     let dir = tempfile::tempdir().unwrap();
-    let uri = serve(&specs(dir.path())[0], None).await;
-    let catalog = client(&uri, &[]).await.unwrap();
-    let id = ident(&["n"], "t");
-    catalog.create_namespace(id.namespace(), HashMap::new()).await.unwrap();
-    catalog.clone().create_table(new_table(&id, FormatVersion::V3)).await.unwrap();
-    commit_until_done(&catalog, &id, "a", "1").await.unwrap();
+    let (uri, catalog, id) = served_table(dir.path()).await;
     let m = catalog.clone().load_table(&id).await.unwrap();
     let m = m.metadata();
     let snapshot = |sequence: i64, first: Value| {

@@ -30,8 +30,7 @@ async fn open(spec: &str) -> Arc<dyn Catalog> {
 async fn with_table(spec: &str) -> (Arc<dyn Catalog>, iceberg::TableIdent) {
     let catalog = open(spec).await;
     let id = ident(&["n"], "t");
-    catalog.create_namespace(id.namespace(), HashMap::new()).await.unwrap();
-    catalog.clone().create_table(new_table(&id, FormatVersion::V3)).await.unwrap();
+    make_table(&catalog, &id).await;
     (catalog, id)
 }
 
@@ -47,9 +46,7 @@ async fn hadoop_with_a_file_uri_passes_the_suite_and_keeps_the_prefix() {
     let dir = tempfile::tempdir().unwrap();
     let catalog = open(&format!("hadoop:file://{}/wh", dir.path().display())).await;
     run(catalog.clone(), HADOOP, &format!("{}/outside", dir.path().display())).await;
-    let id = ident(&["n"], "t");
-    catalog.create_namespace(id.namespace(), HashMap::new()).await.unwrap();
-    let t = catalog.clone().create_table(new_table(&id, FormatVersion::V3)).await.unwrap();
+    let t = make_table(&catalog, &ident(&["n"], "t")).await;
     assert_eq!(t.metadata().location(), format!("file://{}/wh/n/t", dir.path().display()));
 }
 
@@ -216,20 +213,12 @@ async fn tasks_lose_no_commit() {
     let dir = tempfile::tempdir().unwrap();
     for spec in specs(dir.path()) {
         let (_, id) = with_table(&spec).await;
-        let mut tasks = Vec::new();
-        for w in 0..WRITERS {
+        let mut writers = Vec::new();
+        for _ in 0..WRITERS {
             // A catalog of its own each, as separate sessions have.
-            let (catalog, id) = (open(&spec).await, id.clone());
-            tasks.push(tokio::spawn(async move {
-                for n in 0..EACH {
-                    commit_until_done(&catalog, &id, &format!("w{w}-{n}"), "done").await.unwrap();
-                }
-            }));
+            writers.push(open(&spec).await);
         }
-        for t in tasks {
-            t.await.unwrap();
-        }
-        assert_no_lost_commit(&open(&spec).await, &id, WRITERS, EACH).await;
+        race(&open(&spec).await, writers, &id, EACH).await;
     }
 }
 

@@ -20,22 +20,18 @@ fn set(positions: impl IntoIterator<Item = u64>) -> DeletionVector {
 
 fn entry(path: &str, file_size: usize, data_file: &str, at: floe_engine::dv::BlobLocation) -> DataFile {
     DataFile {
-        content: Content::PositionDeletes,
-        path: path.into(),
-        format: FileFormat::Puffin,
-        spec_id: 0,
-        partition: Arc::new(Struct::empty()),
-        record_count: at.cardinality,
-        file_size: file_size as i64,
-        metrics: None,
-        key_metadata: None,
-        split_offsets: None,
-        equality_ids: None,
-        sort_order_id: None,
-        first_row_id: None,
         referenced_data_file: Some(data_file.into()),
         content_offset: Some(at.offset),
         content_size: Some(at.length),
+        ..DataFile::new(
+            Content::PositionDeletes,
+            FileFormat::Puffin,
+            path,
+            0,
+            Arc::new(Struct::empty()),
+            at.cardinality,
+            file_size as i64,
+        )
     }
 }
 

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use floe_conformance::cli::doctor::examine;
 use floe_engine::catalog::{Catalog, open_catalog};
 use floe_engine::sql::Session;
-use iceberg::spec::FormatVersion;
 
 use super::catalog_suite::*;
 
@@ -35,21 +34,12 @@ async fn loses_no_commit(spec: &str, props: &Props) {
     const EACH: usize = 4;
     let catalog = open(spec, props).await;
     let id = ident(&["races"], "t");
-    catalog.create_namespace(id.namespace(), HashMap::new()).await.unwrap();
-    catalog.clone().create_table(new_table(&id, FormatVersion::V3)).await.unwrap();
-    let mut tasks = Vec::new();
-    for w in 0..WRITERS {
-        let (catalog, id) = (open(spec, props).await, id.clone());
-        tasks.push(tokio::spawn(async move {
-            for n in 0..EACH {
-                commit_until_done(&catalog, &id, &format!("w{w}-{n}"), "done").await.unwrap();
-            }
-        }));
+    make_table(&catalog, &id).await;
+    let mut writers = Vec::new();
+    for _ in 0..WRITERS {
+        writers.push(open(spec, props).await);
     }
-    for t in tasks {
-        t.await.unwrap();
-    }
-    assert_no_lost_commit(&catalog, &id, WRITERS, EACH).await;
+    race(&catalog, writers, &id, EACH).await;
     catalog.drop_table(&id, true).await.unwrap();
     catalog.drop_namespace(id.namespace()).await.unwrap();
 }

@@ -11,7 +11,10 @@ use async_trait::async_trait;
 use iceberg::{NamespaceIdent, TableIdent};
 
 use super::files::{check_commit, delete_expired_metadata, encode_metadata, first_metadata, read_metadata, wants_gzip};
-use super::{Catalog, NewTable, TableCommit, no_such_namespace, no_such_table, purge, table_already_exists};
+use super::{
+    Catalog, NewTable, TableCommit, moved, namespace_already_exists, no_such_namespace, no_such_table, purge,
+    table_already_exists,
+};
 use crate::io::{FileIo, normalize};
 use crate::table::Metadata;
 use crate::{Error, ErrorKind, Result, Table};
@@ -219,7 +222,7 @@ impl Catalog for HadoopCatalog {
         }
         let folder = self.namespace_folder(ns)?;
         if self.io.folder_exists(&folder).await? {
-            return Err(Error::new(ErrorKind::AlreadyExists, format!("namespace {} exists", ns.join("."))));
+            return Err(namespace_already_exists(ns));
         }
         self.io.create_lasting_folder(&folder).await
     }
@@ -293,12 +296,7 @@ impl Catalog for HadoopCatalog {
         let Some((_, location)) = self.current_version(&folder).await? else {
             return Err(no_such_table(ident));
         };
-        let files = if purge {
-            let metadata = read_metadata(&self.io, &location).await?;
-            purge::table_files(&self.io, &metadata, &location).await.map_err(|e| e.at(ident))?
-        } else {
-            Default::default()
-        };
+        let files = purge::dropped_files(&self.io, ident, &location, purge).await?;
         self.io.remove_tree(&folder).await?;
         purge::delete_files(&self.io, files).await
     }
@@ -384,10 +382,4 @@ fn refuse_metadata_path(properties: &HashMap<String, String>) -> Result<()> {
         return Err(Error::invalid("write.metadata.path cannot be set on a table of a Hadoop catalog").clause("FS-6"));
     }
     Ok(())
-}
-
-fn moved(ident: &TableIdent, base: &str, current: &str) -> Error {
-    Error::new(ErrorKind::CommitFailed, format!("the table has moved on from {base} to {current}"))
-        .at(ident)
-        .clause("COMMIT-1")
 }

@@ -4,6 +4,7 @@ mod config;
 pub mod files;
 mod hadoop;
 mod hive;
+mod pointer;
 mod purge;
 pub mod rest;
 mod sql;
@@ -127,6 +128,34 @@ fn no_such_table(ident: &TableIdent) -> Error {
 
 fn no_such_namespace(ns: &NamespaceIdent) -> Error {
     Error::not_found(format!("there is no namespace {}", ns.join(".")))
+}
+
+fn namespace_already_exists(ns: &NamespaceIdent) -> Error {
+    Error::new(ErrorKind::AlreadyExists, format!("namespace {} exists", ns.join(".")))
+}
+
+/// A commit whose base is no longer current (COMMIT-1).
+fn moved(ident: &TableIdent, base: &str, current: &str) -> Error {
+    Error::new(ErrorKind::CommitFailed, format!("the table has moved on from {base} to {current}"))
+        .at(ident)
+        .clause("COMMIT-1")
+}
+
+/// Whether what was asked for is there: [`ErrorKind::NotFound`] is an answer, other errors are none.
+fn found<T>(asked: Result<T>) -> Result<bool> {
+    match asked {
+        Ok(_) => Ok(true),
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
+        Err(e) => Err(e),
+    }
+}
+
+/// Refuses a property that is both set and removed (REST-6).
+fn check_update(removals: &[String], updates: &HashMap<String, String>) -> Result<()> {
+    match removals.iter().find(|k| updates.contains_key(*k)) {
+        Some(both) => Err(Error::invalid(format!("property {both:?} is both set and removed")).clause("REST-6")),
+        None => Ok(()),
+    }
 }
 
 fn table_already_exists(ident: &TableIdent) -> Error {

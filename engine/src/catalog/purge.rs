@@ -5,13 +5,24 @@ use std::collections::BTreeSet;
 
 use apache_avro::types::Value;
 use futures::StreamExt;
+use iceberg::TableIdent;
 
+use super::files::read_metadata;
 use crate::io::FileIo;
 use crate::table::Metadata;
 use crate::{Error, ErrorKind, Result};
 
 /// Files deleted at the same time.
 const PARALLEL_DELETES: usize = 16;
+
+/// Files that go with a table that is dropped: all of them with `purge`, else none.
+pub async fn dropped_files(io: &FileIo, ident: &TableIdent, location: &str, purge: bool) -> Result<BTreeSet<String>> {
+    if !purge {
+        return Ok(BTreeSet::new());
+    }
+    let metadata = read_metadata(io, location).await?;
+    table_files(io, &metadata, location).await.map_err(|e| e.at(ident))
+}
 
 /// Locations of all files of a table whose current metadata file is `metadata_location`. Fails before anything is deleted
 /// when a manifest cannot be read, and refuses a table whose `gc.enabled` is false (PROP-29).

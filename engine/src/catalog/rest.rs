@@ -101,11 +101,7 @@ impl RestCatalog {
     /// Whether an object is there: HEAD where the server has it, else GET.
     async fn probe(&self, path: &str, tail: &str) -> Result<bool> {
         let method = if self.http.has_head(tail) { Method::HEAD } else { Method::GET };
-        match self.http.call(method, path, &[], None, Does::Read).await {
-            Ok(_) => Ok(true),
-            Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
-            Err(e) => Err(e),
-        }
+        super::found(self.http.call(method, path, &[], None, Does::Read).await)
     }
 
     /// A table from a load result (REST-40).

@@ -7,23 +7,19 @@ mod tests;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use iceberg::{NamespaceIdent, TableIdent};
 
 use self::db::Db;
-use super::files::{
-    check_commit, delete_expired_metadata, first_metadata, next_metastore_location, read_metadata, write_metadata,
+use super::files::{check_commit, delete_expired_metadata, next_metastore_location, read_metadata, write_metadata};
+use super::{
+    Catalog, NewTable, TableCommit, check_update, moved, namespace_already_exists, no_such_namespace, no_such_table,
+    pointer, purge, table_already_exists,
 };
-use super::{Catalog, NewTable, TableCommit, no_such_namespace, no_such_table, purge, table_already_exists};
 use crate::io::FileIo;
 use crate::table::Metadata;
 use crate::{Error, ErrorKind, Result, Table};
-
-/// How often the pointer is looked at after a commit whose outcome is unknown, and the pause before each look (CONC-43).
-const STATUS_CHECKS: u32 = 3;
-const STATUS_PAUSE: Duration = Duration::from_millis(200);
 
 /// Property key whose presence says that a namespace exists (CAT-3).
 const EXISTS: &str = "exists";
@@ -97,29 +93,6 @@ impl SqlCatalog {
             Err(table_already_exists(ident))
         }
     }
-
-    /// After a swap whose outcome is unknown: was it made (CONC-43)? `None` when the base is still current or the database
-    /// does not answer.
-    async fn was_committed(&self, ident: &TableIdent, new: &str) -> Option<bool> {
-        for _ in 0..STATUS_CHECKS {
-            tokio::time::sleep(STATUS_PAUSE).await;
-            let Ok(pointer) = self.pointer(ident).await else {
-                continue;
-            };
-            match pointer {
-                Some(p) if p == new => return Some(true),
-                Some(p) => {
-                    if let Ok(m) = read_metadata(&self.io, &p).await
-                        && m.metadata_log().iter().any(|l| l.metadata_file == new)
-                    {
-                        return Some(true);
-                    }
-                }
-                None => return None,
-            }
-        }
-        None
-    }
 }
 
 #[async_trait]
@@ -144,10 +117,14 @@ impl Catalog for SqlCatalog {
     async fn create_namespace(&self, ns: &NamespaceIdent, mut properties: HashMap<String, String>) -> Result<()> {
         let key = joined(ns)?;
         if self.namespace_exists(ns).await? {
-            return Err(namespace_exists(ns));
+            return Err(namespace_already_exists(ns));
         }
         properties.insert(EXISTS.into(), "true".into());
-        if self.db.create_namespace(&self.name, &key, &properties).await? { Ok(()) } else { Err(namespace_exists(ns)) }
+        if self.db.create_namespace(&self.name, &key, &properties).await? {
+            Ok(())
+        } else {
+            Err(namespace_already_exists(ns))
+        }
     }
 
     async fn namespace_exists(&self, ns: &NamespaceIdent) -> Result<bool> {
@@ -173,9 +150,7 @@ impl Catalog for SqlCatalog {
         updates: &HashMap<String, String>,
     ) -> Result<()> {
         self.require_namespace(ns).await?;
-        if let Some(both) = removals.iter().find(|k| updates.contains_key(*k)) {
-            return Err(Error::invalid(format!("property {both:?} is both set and removed")).clause("REST-6"));
-        }
+        check_update(removals, updates)?;
         let removals: Vec<String> = removals.iter().filter(|k| *k != EXISTS).cloned().collect();
         self.db.update_namespace(&self.name, &joined(ns)?, &removals, updates).await
     }
@@ -202,14 +177,7 @@ impl Catalog for SqlCatalog {
     async fn create_table(self: Arc<Self>, table: NewTable) -> Result<Table> {
         let ident = table.ident.clone();
         self.require_namespace(ident.namespace()).await?;
-        if self.table_exists(&ident).await? {
-            return Err(table_already_exists(&ident));
-        }
-        let location = match &table.location {
-            Some(l) => l.clone(),
-            None => self.default_location(&ident).await?,
-        };
-        let metadata = first_metadata(&table, &location, &self.props)?;
+        let metadata = pointer::new_metadata(self.as_ref(), &table, &self.props).await?;
         self.create_from_metadata(&ident, metadata).await
     }
 
@@ -232,7 +200,7 @@ impl Catalog for SqlCatalog {
         if let Err(e) = self.insert(ident, &file).await {
             // Only a refusal proves that nobody points to the file.
             if e.kind() == ErrorKind::AlreadyExists {
-                discard(&self.io, &file).await;
+                pointer::discard(&self.io, &file).await;
             }
             return Err(e);
         }
@@ -241,26 +209,13 @@ impl Catalog for SqlCatalog {
 
     async fn load_table(self: Arc<Self>, ident: &TableIdent) -> Result<Table> {
         let location = self.pointer(ident).await?.ok_or_else(|| no_such_table(ident))?;
-        let metadata = read_metadata(&self.io, &location).await.map_err(|e| match e.kind() {
-            // The table is known, its file is gone: not the same as no table.
-            ErrorKind::NotFound => {
-                Error::malformed(format!("table {ident} points to a metadata file that is not there"))
-                    .at(&location)
-                    .with_source(e)
-            }
-            _ => e,
-        })?;
+        let metadata = pointer::current_metadata(&self.io, ident, &location).await?;
         Ok(self.table(ident.clone(), location, metadata))
     }
 
     async fn drop_table(&self, ident: &TableIdent, purge: bool) -> Result<()> {
         let location = self.pointer(ident).await?.ok_or_else(|| no_such_table(ident))?;
-        let files = if purge {
-            let metadata = read_metadata(&self.io, &location).await?;
-            purge::table_files(&self.io, &metadata, &location).await.map_err(|e| e.at(ident))?
-        } else {
-            BTreeSet::new()
-        };
+        let files = purge::dropped_files(&self.io, ident, &location, purge).await?;
         if !self.db.drop_table(&self.name, &joined(ident.namespace())?, ident.name(), &location).await? {
             return Err(
                 Error::new(ErrorKind::CommitFailed, "the table changed while it was dropped; try again").at(ident)
@@ -299,25 +254,22 @@ impl Catalog for SqlCatalog {
         match self.db.swap(&self.name, &ns, ident.name(), base, &file).await {
             Ok(true) => {}
             Ok(false) => {
-                discard(&self.io, &file).await;
+                pointer::discard(&self.io, &file).await;
                 return Err(match self.pointer(&ident).await? {
                     None => no_such_table(&ident),
-                    Some(current) => {
-                        Error::new(ErrorKind::CommitFailed, format!("the table has moved on from {base} to {current}"))
-                            .at(&ident)
-                            .clause("COMMIT-1")
-                    }
+                    Some(current) => moved(&ident, base, &current),
                 });
             }
             // The database answered, with a refusal: nothing was changed.
             Err(e) if e.kind() != ErrorKind::CommitUnknown => {
-                discard(&self.io, &file).await;
+                pointer::discard(&self.io, &file).await;
                 return Err(e.at(&ident));
             }
-            Err(e) => match self.was_committed(&ident, &file).await {
-                Some(true) => {}
-                _ => return Err(e.at(&ident).clause("CONC-41")),
-            },
+            Err(e) => {
+                if !pointer::was_committed(&self.io, &file, || self.pointer(&ident)).await {
+                    return Err(e.at(&ident).clause("CONC-41"));
+                }
+            }
         }
         delete_expired_metadata(&self.io, &commit).await;
         Ok(self.table(ident, file, commit.metadata))
@@ -333,15 +285,4 @@ fn joined(ns: &NamespaceIdent) -> Result<String> {
         .clause("CAT-3"));
     }
     Ok(ns.join("."))
-}
-
-fn namespace_exists(ns: &NamespaceIdent) -> Error {
-    Error::new(ErrorKind::AlreadyExists, format!("namespace {} exists", ns.join(".")))
-}
-
-/// Deletes the metadata file of a commit that did not happen; what stays is an orphan, not a fault.
-async fn discard(io: &FileIo, file: &str) {
-    if let Err(e) = io.delete(file).await {
-        tracing::warn!("cannot delete the metadata file of a refused commit: {e}");
-    }
 }

@@ -15,7 +15,7 @@ use iceberg::spec::{NestedFieldRef, Schema};
 use super::columns;
 use super::config::{Columns, DeleteFormat, ReadConfig, WriteConfig};
 use super::connect::table_ident;
-use super::resolve::Encoder;
+use super::resolve::{ChangeType, Encoder};
 use super::sync::{Outcome, Plan, apply, key_columns, load_or_create};
 use super::template::no_column;
 use crate::catalog::Catalog;
@@ -159,7 +159,7 @@ fn change_types(config: &WriteConfig, rows: &RecordBatch) -> Result<Vec<&'static
     let values = rows.column_by_name(column).ok_or_else(|| no_column(rows, column, "change_type_column"))?;
     let values = cast(values, &DataType::Utf8)?;
     let values = values.as_string::<i32>();
-    let known = ["INSERT", "UPDATE_BEFORE", "UPDATE_AFTER", "DELETE"];
+    let known = ChangeType::WORDS;
     (0..values.len())
         .map(|i| {
             let word = if values.is_null(i) { "NULL" } else { values.value(i) };

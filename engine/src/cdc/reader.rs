@@ -370,9 +370,10 @@ impl RowReader {
         let mut at = 0u64;
         let stream = futures::stream::iter(rows.batches(&roots, BATCH_ROWS)?).map(move |batch| {
             let batch = batch?;
-            let mask: BooleanArray = (0..batch.num_rows() as u64).map(|i| Some(wanted.contains(at + i))).collect();
+            let others = wanted.keep_mask(at, batch.num_rows());
             at += batch.num_rows() as u64;
-            Ok(filter_record_batch(&batch, &mask)?)
+            let mask = others.map_or_else(|| BooleanBuffer::new_unset(batch.num_rows()), |o| !&o);
+            Ok(filter_record_batch(&batch, &BooleanArray::new(mask, None))?)
         });
         Ok(Opened { stream: stream.boxed(), positions: selected.ranges().collect(), adapter })
     }

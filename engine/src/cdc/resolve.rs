@@ -25,8 +25,12 @@ pub enum ChangeType {
 }
 
 impl ChangeType {
+    /// The words of all, as messages list them.
+    pub const WORDS: [&'static str; 4] =
+        [Self::Insert.as_str(), Self::UpdateBefore.as_str(), Self::UpdateAfter.as_str(), Self::Delete.as_str()];
+
     /// Its word.
-    pub fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Delete => "DELETE",
             Self::UpdateBefore => "UPDATE_BEFORE",

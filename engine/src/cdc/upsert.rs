@@ -111,7 +111,7 @@ fn change_types(rows: &RecordBatch) -> Result<StringArray> {
         return Ok(StringArray::from_iter_values(std::iter::repeat_n(ChangeType::Insert.as_str(), rows.num_rows())));
     };
     let texts = cast(column, &DataType::Utf8)?;
-    let known = ["INSERT", "UPDATE_BEFORE", "UPDATE_AFTER", "DELETE"];
+    let known = ChangeType::WORDS;
     texts
         .as_string::<i32>()
         .iter()

@@ -41,22 +41,8 @@ fn entry(content: Content, format: FileFormat, path: &str, sequence_number: i64)
         sequence_number: Some(sequence_number),
         file_sequence_number: Some(sequence_number),
         file: DataFile {
-            content,
-            path: path.into(),
-            format,
-            spec_id: 0,
-            partition: tuple(Some(1)),
-            record_count: 10,
-            file_size: 100,
-            metrics: None,
-            key_metadata: None,
-            split_offsets: None,
             equality_ids: (content == Content::EqualityDeletes).then(|| vec![1]),
-            sort_order_id: None,
-            first_row_id: None,
-            referenced_data_file: None,
-            content_offset: None,
-            content_size: None,
+            ..DataFile::new(content, format, path, 0, tuple(Some(1)), 10, 100)
         },
     }
 }

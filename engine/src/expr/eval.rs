@@ -5,14 +5,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use iceberg::spec::{
-    Datum, Literal, ManifestFile, PartitionSpec, PrimitiveLiteral, PrimitiveType, Schema, SchemaRef, TableMetadata,
-    Type,
+    Datum, Literal, ManifestFile, PartitionSpec, PrimitiveLiteral, PrimitiveType, SchemaRef, TableMetadata, Type,
 };
 
 use super::project::{self, Projected};
 use super::{Cmp, Leaf, Op, Pred, compare};
 use crate::commit::FileFilter;
 use crate::manifest::{Content, DataFile};
+use crate::types::source_type;
 
 /// The schema that a filter is bound to: a snapshot's, or the table's current one.
 pub type SnapshotSchema = SchemaRef;
@@ -140,16 +140,6 @@ fn field_types(spec: &PartitionSpec, metadata: &TableMetadata) -> Vec<Option<Pri
             }
         })
         .collect()
-}
-
-/// Type of a column: from the current schema, else from the newest schema that had it (a dropped source, PART-*).
-fn source_type(metadata: &TableMetadata, id: i32) -> Option<Type> {
-    let of = |s: &Schema| s.field_by_id(id).map(|f| f.field_type.as_ref().clone());
-    of(metadata.current_schema()).or_else(|| {
-        let mut schemas: Vec<_> = metadata.schemas_iter().collect();
-        schemas.sort_by_key(|s| std::cmp::Reverse(s.schema_id()));
-        schemas.into_iter().find_map(|s| of(s))
-    })
 }
 
 fn may(pred: &Pred, leaf: &impl Fn(&Leaf) -> bool) -> bool {

@@ -129,18 +129,11 @@ impl Pred {
 /// Order of two literals of one type (EXPR-20); `None` when they are not comparable.
 pub(crate) fn compare(a: &PrimitiveLiteral, b: &PrimitiveLiteral) -> Option<std::cmp::Ordering> {
     use PrimitiveLiteral as L;
-    Some(match (a, b) {
-        (L::Boolean(a), L::Boolean(b)) => a.cmp(b),
-        (L::Int(a), L::Int(b)) => a.cmp(b),
-        (L::Long(a), L::Long(b)) => a.cmp(b),
-        (L::Int(a), L::Long(b)) => i64::from(*a).cmp(b),
-        (L::Long(a), L::Int(b)) => a.cmp(&i64::from(*b)),
-        (L::Float(a), L::Float(b)) => a.0.partial_cmp(&b.0)?,
-        (L::Double(a), L::Double(b)) => a.0.partial_cmp(&b.0)?,
-        (L::String(a), L::String(b)) => a.as_bytes().cmp(b.as_bytes()),
-        (L::Binary(a), L::Binary(b)) => a.cmp(b),
-        (L::Int128(a), L::Int128(b)) => a.cmp(b),
-        (L::UInt128(a), L::UInt128(b)) => a.cmp(b),
-        _ => return None,
-    })
+    match (a, b) {
+        (L::Int(a), L::Long(b)) => Some(i64::from(*a).cmp(b)),
+        (L::Long(a), L::Int(b)) => Some(a.cmp(&i64::from(*b))),
+        (L::Float(a), L::Float(b)) => a.0.partial_cmp(&b.0),
+        (L::Double(a), L::Double(b)) => a.0.partial_cmp(&b.0),
+        _ => crate::types::compare(a, b),
+    }
 }

@@ -53,22 +53,8 @@ fn file(rows: &[Option<i32>], partition: Option<Option<i32>>, with_metrics: bool
         Some(v) => Struct::from_iter([v.map(|v| Literal::Primitive(L::Int(v)))]),
     };
     DataFile {
-        content: Content::Data,
-        path: "memory:/t/f".into(),
-        format: FileFormat::Parquet,
-        spec_id: 0,
-        partition: Arc::new(tuple),
-        record_count: rows.len() as i64,
-        file_size: 1,
         metrics,
-        key_metadata: None,
-        split_offsets: None,
-        equality_ids: None,
-        sort_order_id: None,
-        first_row_id: None,
-        referenced_data_file: None,
-        content_offset: None,
-        content_size: None,
+        ..DataFile::new(Content::Data, FileFormat::Parquet, "memory:/t/f", 0, Arc::new(tuple), rows.len() as i64, 1)
     }
 }
 

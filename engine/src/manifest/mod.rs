@@ -126,6 +126,36 @@ pub struct FileKey {
 }
 
 impl DataFile {
+    /// A file with what every entry must have, and none of what is optional. `file_size` in bytes.
+    pub fn new(
+        content: Content,
+        format: FileFormat,
+        path: impl Into<Arc<str>>,
+        spec_id: i32,
+        partition: Arc<Struct>,
+        record_count: i64,
+        file_size: i64,
+    ) -> Self {
+        Self {
+            content,
+            path: path.into(),
+            format,
+            spec_id,
+            partition,
+            record_count,
+            file_size,
+            metrics: None,
+            key_metadata: None,
+            split_offsets: None,
+            equality_ids: None,
+            sort_order_id: None,
+            first_row_id: None,
+            referenced_data_file: None,
+            content_offset: None,
+            content_size: None,
+        }
+    }
+
     /// Whether this is a deletion vector: the format alone decides (DEL-6).
     pub fn is_dv(&self) -> bool {
         self.content != Content::Data && self.format == FileFormat::Puffin

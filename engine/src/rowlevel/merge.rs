@@ -92,77 +92,31 @@ pub async fn merge(planner: &dyn QueryPlanner, target: &Target, m: &MergeStateme
             let logical: LogicalPlan = plan(&cx, fill(&sql, &exprs, &sources)?)?;
             mor::apply(&cx, target, "merge", &planned, logical, PositionSink::new(false), checker, pruner).await
         }
+        // only NOT MATCHED clauses: nothing is rewritten, so the whole table takes part in the join and the rows are added
+        Mode::CopyOnWrite if m.matched.is_empty() && m.not_matched_by_source.is_empty() => {
+            let op = &rows.op;
+            let sql =
+                format!("SELECT {} FROM {} WHERE {t}._pos IS NULL AND {op} IS NOT NULL", rows.select, from("RIGHT"));
+            let logical = plan(&cx, fill(&sql, &exprs, &sources)?)?;
+            mor::apply(&cx, target, "merge", &planned, logical, PositionSink::new(false), None, pruner).await
+        }
         Mode::CopyOnWrite => {
             let files: HashSet<String> = if !m.not_matched_by_source.is_empty() {
                 delete::all_files(&planned)
-            } else if m.matched.is_empty() {
-                HashSet::new()
             } else {
                 let sql = format!("SELECT {t}._file FROM {}", from("INNER"));
                 let streams = run(&cx, plan(&cx, fill(&sql, &exprs[..1], &sources)?)?).await?;
                 rows::collect_files(streams).await?
             };
-            if files.is_empty() && m.not_matched.is_empty() {
-                let statement = fill(&format!("SELECT {} FROM {}", rows.select, from("LEFT")), &exprs, &sources)?;
-                return cow::rewrite(
-                    planner,
-                    target,
-                    "merge",
-                    &planned,
-                    files,
-                    statement,
-                    PositionSink::new(false),
-                    checker,
-                    pruner,
-                )
-                .await;
-            }
             // rows of the source without a match must be found in the whole table, not just in the rewritten files;
             // files without a match add nothing to that, so joining the rewritten files alone is the same
             let join = if m.not_matched.is_empty() { "LEFT" } else { "FULL" };
             let sql = format!("SELECT {} FROM {} WHERE {} IS NOT NULL", rows.select, from(join), rows.op);
             let statement = fill(&sql, &exprs, &sources)?;
-            let files = if m.matched.is_empty() && m.not_matched_by_source.is_empty() {
-                return insert_only(&cx, target, m, &rows, &exprs, &sources, &planned, pruner).await;
-            } else {
-                files
-            };
-            cow::rewrite(
-                planner,
-                target,
-                "merge",
-                &planned,
-                files,
-                statement,
-                PositionSink::new(false),
-                checker,
-                pruner,
-            )
-            .await
+            let sink = PositionSink::new(false);
+            cow::rewrite(planner, target, "merge", &planned, files, statement, sink, checker, pruner).await
         }
     }
-}
-
-/// Only NOT MATCHED clauses: nothing is rewritten, so the whole table takes part in the join and the rows are added.
-#[allow(clippy::too_many_arguments)]
-async fn insert_only(
-    cx: &Cx<'_>,
-    target: &Target,
-    m: &MergeStatement,
-    rows: &Rows,
-    exprs: &[Expr],
-    sources: &[(&str, TableFactor)],
-    planned: &crate::scan::Planned,
-    pruner: std::sync::Arc<crate::expr::FilePruner>,
-) -> Result<Outcome> {
-    let (t, s) = (quoted(&target.alias), quoted(&m.source_alias));
-    let sql = format!(
-        "SELECT {} FROM (SELECT * FROM {TARGET}) AS {t} RIGHT JOIN (SELECT *, true AS {HAS_SOURCE} FROM {SOURCE}) AS {s} \
-         ON $1 WHERE {t}._pos IS NULL AND {} IS NOT NULL",
-        rows.select, rows.op
-    );
-    let logical = plan(cx, fill(&sql, exprs, sources)?)?;
-    mor::apply(cx, target, "merge", planned, logical, PositionSink::new(false), None, pruner).await
 }
 
 /// Refuses clauses that can't act, before anything runs.

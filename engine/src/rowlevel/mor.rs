@@ -136,22 +136,18 @@ pub async fn write_vectors(table: &Table, vectors: &[(DataFile, DeletionVector)]
     let mut out = Vec::with_capacity(vectors.len());
     for ((data, _), blob) in vectors.iter().zip(blobs) {
         out.push(DataFile {
-            content: Content::PositionDeletes,
-            path: path.as_str().into(),
-            format: FileFormat::Puffin,
-            spec_id: data.spec_id,
-            partition: data.partition.clone(),
-            record_count: blob.cardinality as i64,
-            file_size: size,
-            metrics: None,
-            key_metadata: None,
-            split_offsets: None,
-            equality_ids: None,
-            sort_order_id: None,
-            first_row_id: None,
             referenced_data_file: Some(data.path.clone()),
             content_offset: Some(blob.offset as i64),
             content_size: Some(blob.length as i64),
+            ..DataFile::new(
+                Content::PositionDeletes,
+                FileFormat::Puffin,
+                path.as_str(),
+                data.spec_id,
+                data.partition.clone(),
+                blob.cardinality as i64,
+                size,
+            )
         });
     }
     table.io().write_new(&path, bytes).await?;

@@ -79,7 +79,7 @@ impl BatchAdapter {
         for (i, (want, arrow)) in schema.as_struct().fields().iter().zip(expected.fields()).enumerate() {
             let position =
                 metadata.current_schema().as_struct().fields().iter().position(|f| f.id == want.id).unwrap_or(i);
-            let found = finder.find(file.fields(), want, &[], position);
+            let found = finder.find(file.fields(), want, position);
             let partition = identity_value(want, metadata, entry);
             match found {
                 // a column that only its name or place points to yields to the partition's value (PROJ-2)
@@ -149,15 +149,9 @@ impl<'a> Finder<'a> {
         self.by_name.is_none() && !self.by_position
     }
 
-    fn find(
-        &self,
-        fields: &arrow::datatypes::Fields,
-        want: &NestedFieldRef,
-        path: &[&str],
-        position: usize,
-    ) -> Option<usize> {
+    fn find(&self, fields: &arrow::datatypes::Fields, want: &NestedFieldRef, position: usize) -> Option<usize> {
         if let Some(mapping) = &self.by_name {
-            let names = mapped_names(mapping, want.id, path);
+            let names = mapped_names(mapping, want.id);
             return fields.iter().position(|f| names.iter().any(|n| n == f.name()));
         }
         if self.by_position {
@@ -218,23 +212,15 @@ impl<'a> Finder<'a> {
         from: &arrow::datatypes::Fields,
         to: &arrow::datatypes::Fields,
     ) -> Result<Convert> {
-        let mut same = from.len() == to.len();
+        // metadata and nullability of the fields differ even when the data is the same, so the struct is put together anew
         let mut children = Vec::with_capacity(to.len());
         for (i, (want, arrow)) in s.fields().iter().zip(to).enumerate() {
-            match self.find(from, want, &[], i) {
-                Some(at) => {
-                    let c = self.convert(&from[at], want, arrow)?;
-                    same &= at == i && matches!(c, Convert::Same) && from[at].name() == arrow.name();
-                    children.push((arrow.clone(), Child::File(at, c)));
-                }
-                None => {
-                    same = false;
-                    children.push((arrow.clone(), Child::Constant(self.missing(want, arrow)?)));
-                }
-            }
+            let child = match self.find(from, want, i) {
+                Some(at) => Child::File(at, self.convert(&from[at], want, arrow)?),
+                None => Child::Constant(self.missing(want, arrow)?),
+            };
+            children.push((arrow.clone(), child));
         }
-        // metadata and nullability of the fields differ even when the data is the same, so the struct is put together anew
-        let _ = same;
         Ok(Convert::Struct(children))
     }
 
@@ -296,7 +282,7 @@ impl<'a> Finder<'a> {
 }
 
 /// Names that the mapping gives a field id.
-fn mapped_names(mapping: &NameMapping, id: i32, _path: &[&str]) -> Vec<String> {
+fn mapped_names(mapping: &NameMapping, id: i32) -> Vec<String> {
     fn walk(fields: &[Arc<iceberg::spec::MappedField>], id: i32) -> Option<Vec<String>> {
         for f in fields {
             if f.field_id() == Some(id) {

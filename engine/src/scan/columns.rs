@@ -6,7 +6,7 @@ use arrow::datatypes::{DataType, Field, FieldRef, Fields};
 use iceberg::spec::{PartitionSpec, Type};
 
 use crate::table::Metadata;
-use crate::types::arrow_type;
+use crate::types::{arrow_type, source_type};
 use crate::{Error, Result};
 
 /// A metadata column of a row.
@@ -102,12 +102,7 @@ pub(crate) fn partition_union(metadata: &Metadata) -> Result<Vec<(i32, String, T
 /// Result type of a partition field; `None` when no schema has its source column any more.
 pub(crate) fn partition_field_type(spec: &PartitionSpec, i: usize, metadata: &Metadata) -> Option<Type> {
     let f = &spec.fields()[i];
-    let find = |s: &iceberg::spec::SchemaRef| s.field_by_id(f.source_id).map(|f| f.field_type.as_ref().clone());
-    let source = find(metadata.current_schema()).or_else(|| {
-        let mut all: Vec<_> = metadata.schemas_iter().collect();
-        all.sort_by_key(|s| std::cmp::Reverse(s.schema_id()));
-        all.into_iter().find_map(find)
-    })?;
+    let source = source_type(metadata, f.source_id)?;
     f.transform.result_type(&source).ok()
 }
 

@@ -26,24 +26,15 @@ fn metadata() -> Metadata {
 }
 
 fn entry() -> ManifestEntry {
-    let file = DataFile {
-        content: Content::Data,
-        path: "/w/t/data/a.parquet".into(),
-        format: FileFormat::Parquet,
-        spec_id: 0,
-        partition: Arc::new(iceberg::spec::Struct::empty()),
-        record_count: 1,
-        file_size: 1,
-        metrics: None,
-        key_metadata: None,
-        split_offsets: None,
-        equality_ids: None,
-        sort_order_id: None,
-        first_row_id: None,
-        referenced_data_file: None,
-        content_offset: None,
-        content_size: None,
-    };
+    let file = DataFile::new(
+        Content::Data,
+        FileFormat::Parquet,
+        "/w/t/data/a.parquet",
+        0,
+        Arc::new(iceberg::spec::Struct::empty()),
+        1,
+        1,
+    );
     ManifestEntry {
         status: Status::Added,
         snapshot_id: Some(1),

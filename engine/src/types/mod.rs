@@ -31,6 +31,7 @@ pub use overlay::{
 pub(crate) use partition::column_by_id;
 pub use partition::{
     human_value, partition_from_path, partition_path, partition_to_string, partition_type, partition_values,
+    source_type,
 };
 pub use prune::{canonical_nans, column_at, field_path, optional, prune_fields, select_fields};
 pub(crate) use transform::as_source;

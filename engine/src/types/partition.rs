@@ -20,15 +20,9 @@ use crate::{Error, Result};
 /// Type of a spec's partition tuples. A source column that the current schema dropped is looked up in the older ones;
 /// if none has it, a transform with a fixed result keeps that, others read as unknown (PART-9, surrogate `boolean`).
 pub fn partition_type(spec: &PartitionSpec, metadata: &TableMetadata) -> Result<StructType> {
-    let mut older: Vec<_> = metadata.schemas_iter().collect();
-    older.sort_by_key(|s| std::cmp::Reverse(s.schema_id()));
     let fields = spec.fields().iter().map(|f| {
-        let source = metadata
-            .current_schema()
-            .field_by_id(f.source_id)
-            .or_else(|| older.iter().find_map(|s| s.field_by_id(f.source_id)));
-        let result = match (source, f.transform) {
-            (Some(source), t) => t.result_type(&source.field_type)?,
+        let result = match (source_type(metadata, f.source_id), f.transform) {
+            (Some(source), t) => t.result_type(&source)?,
             (None, Transform::Day) => Type::Primitive(PrimitiveType::Date),
             (None, Transform::Bucket(_) | Transform::Year | Transform::Month | Transform::Hour) => {
                 Type::Primitive(PrimitiveType::Int)
@@ -38,6 +32,17 @@ pub fn partition_type(spec: &PartitionSpec, metadata: &TableMetadata) -> Result<
         Ok(Arc::new(NestedField::optional(f.field_id, &f.name, result)))
     });
     Ok(StructType::new(fields.collect::<Result<_>>()?))
+}
+
+/// Type of a partition field's source column: from the current schema, else from the newest schema that had it (a dropped
+/// source, PART-9).
+pub fn source_type(metadata: &TableMetadata, id: i32) -> Option<Type> {
+    let of = |s: &Schema| s.field_by_id(id).map(|f| f.field_type.as_ref().clone());
+    of(metadata.current_schema()).or_else(|| {
+        let mut older: Vec<_> = metadata.schemas_iter().collect();
+        older.sort_by_key(|s| std::cmp::Reverse(s.schema_id()));
+        older.into_iter().find_map(|s| of(s))
+    })
 }
 
 /// Partition arrays of a batch, one a spec field; the batch's fields carry field ids (as [`super::arrow_schema`] gives).

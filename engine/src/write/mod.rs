@@ -139,22 +139,9 @@ async fn guarded<T>(job: &Arc<Job>, work: impl Future<Output = Result<T>>) -> Re
 /// Content file of a finished file.
 fn data_file(done: Finished, content: Content, spec_id: i32, partition: Arc<Struct>) -> DataFile {
     DataFile {
-        content,
-        path: done.location.into(),
-        format: FileFormat::Parquet,
-        spec_id,
-        partition,
-        record_count: done.rows,
-        file_size: done.size,
         metrics: Some(Box::new(done.metrics)),
-        key_metadata: None,
         split_offsets: Some(done.split_offsets),
-        equality_ids: None,
-        sort_order_id: None,
-        first_row_id: None,
-        referenced_data_file: None,
-        content_offset: None,
-        content_size: None,
+        ..DataFile::new(content, FileFormat::Parquet, done.location, spec_id, partition, done.rows, done.size)
     }
 }
 

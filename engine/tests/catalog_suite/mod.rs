@@ -127,6 +127,30 @@ pub async fn commit_until_done(catalog: &Arc<dyn Catalog>, ident: &TableIdent, k
     panic!("10,000 lost races");
 }
 
+/// Makes a namespace and a table of version 3 in it.
+pub async fn make_table(catalog: &Arc<dyn Catalog>, ident: &TableIdent) -> Table {
+    catalog.create_namespace(ident.namespace(), HashMap::new()).await.unwrap();
+    catalog.clone().create_table(new_table(ident, FormatVersion::V3)).await.unwrap()
+}
+
+/// Each writer makes `each` commits, all at once; `judge` must see them all. The table is new.
+pub async fn race(judge: &Arc<dyn Catalog>, writers: Vec<Arc<dyn Catalog>>, ident: &TableIdent, each: usize) {
+    let count = writers.len();
+    let mut tasks = Vec::new();
+    for (w, catalog) in writers.into_iter().enumerate() {
+        let ident = ident.clone();
+        tasks.push(tokio::spawn(async move {
+            for n in 0..each {
+                commit_until_done(&catalog, &ident, &format!("w{w}-{n}"), "done").await.unwrap();
+            }
+        }));
+    }
+    for t in tasks {
+        t.await.unwrap();
+    }
+    assert_no_lost_commit(judge, ident, count, each).await;
+}
+
 /// Checks that exactly the properties `w{writer}-{n}` are there, with one snapshot, one version and one sequence number each.
 pub async fn assert_no_lost_commit(catalog: &Arc<dyn Catalog>, ident: &TableIdent, writers: usize, each: usize) {
     let table = catalog.clone().load_table(ident).await.unwrap();

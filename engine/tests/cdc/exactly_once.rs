@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use crate::support::{Mortal, World, catalog_over};
+use crate::support::{Mortal, World, catalog_over, finished};
 use crate::sync::{HISTORY, KEYED, config, same, source, sync, sync_over};
 use floe_engine::cdc::sync::Sync;
 use floe_engine::sql::Session;
@@ -114,17 +114,7 @@ async fn killed_everywhere(target: &str, sync: &str, source_too: bool) {
         store.die_after(n);
         let died = run(&world, &mortal).await;
         store.revive();
-        let finished = match died {
-            Ok(_) => true,
-            Err(e) => {
-                let text = e.to_string();
-                assert!(
-                    text.contains("died") || matches!(e.kind(), ErrorKind::Io | ErrorKind::CommitUnknown),
-                    "{text}"
-                );
-                false
-            }
-        };
+        let finished = finished(died);
         // whatever is visible after the death is a whole prefix of the source's history
         let seen = world.rows("SELECT * FROM copy.dst").await;
         let mut prefix = false;

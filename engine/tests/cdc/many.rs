@@ -6,10 +6,10 @@ use floe_engine::cdc::config::PipelineConfig;
 use floe_engine::cdc::sync::{Report, Sync};
 use floe_engine::cdc::table_ident;
 use floe_engine::sql::Session;
-use floe_engine::{Error, ErrorKind, Result};
+use floe_engine::{Error, Result};
 use tokio::sync::watch;
 
-use crate::support::{Mortal, World, catalog_over};
+use crate::support::{Mortal, World, catalog_over, finished};
 use crate::sync::source;
 
 fn config(target: &str, sync: &str) -> PipelineConfig {
@@ -148,17 +148,7 @@ async fn killed_at_any_operation() {
         store.die_after(n);
         let died = go(if n % 2 == 0 { "snapshots_per_commit: 2" } else { "" }).await;
         store.revive();
-        let finished = match died {
-            Ok(_) => true,
-            Err(e) => {
-                let text = e.to_string();
-                assert!(
-                    text.contains("died") || matches!(e.kind(), ErrorKind::Io | ErrorKind::CommitUnknown),
-                    "{text}"
-                );
-                false
-            }
-        };
+        let finished = finished(died);
         go(if n % 3 == 0 { "snapshots_per_commit: 10" } else { "" })
             .await
             .unwrap_or_else(|e: Error| panic!("restart after {n}: {e}"));

@@ -14,7 +14,7 @@ use floe_engine::cdc::{ChangelogBuilder, ChangelogScan};
 use floe_engine::io::FileIo;
 use floe_engine::sql::Session;
 use floe_engine::sql::functions::spark_strings;
-use floe_engine::{Error, Result, Table};
+use floe_engine::{Error, ErrorKind, Result, Table};
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use object_store::local::LocalFileSystem;
@@ -156,6 +156,14 @@ pub struct Mortal {
     pub reads: Mutex<Vec<(String, Range<u64>)>>,
     /// Runs before a new version of a table's metadata is written: what others do at that moment.
     pub before_commit: Mutex<Option<Meanwhile>>,
+}
+
+/// Whether a run came to its end; one that did not must have met its store's death, and say so.
+pub fn finished<T>(outcome: Result<T>) -> bool {
+    let Err(e) = outcome else { return true };
+    let text = e.to_string();
+    assert!(text.contains("died") || matches!(e.kind(), ErrorKind::Io | ErrorKind::CommitUnknown), "{text}");
+    false
 }
 
 /// Work of others.

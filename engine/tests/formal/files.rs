@@ -30,24 +30,15 @@ pub fn partition(k: i32) -> i32 {
 const FOLDER: &str = "memory:/t/data/";
 
 fn file(content: Content, format: FileFormat, name: String, p: i32, count: i64) -> DataFile {
-    DataFile {
+    DataFile::new(
         content,
-        path: format!("{FOLDER}{name}").into(),
         format,
-        spec_id: 0,
-        partition: Arc::new(Struct::from_iter([Some(Literal::int(p))])),
-        record_count: count,
-        file_size: 100,
-        metrics: None,
-        key_metadata: None,
-        split_offsets: None,
-        equality_ids: None,
-        sort_order_id: None,
-        first_row_id: None,
-        referenced_data_file: None,
-        content_offset: None,
-        content_size: None,
-    }
+        format!("{FOLDER}{name}"),
+        0,
+        Arc::new(Struct::from_iter([Some(Literal::int(p))])),
+        count,
+        100,
+    )
 }
 
 /// A data file `name` of one partition.

@@ -8,7 +8,7 @@ mod convert;
 mod tests;
 mod thrift;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,17 +18,15 @@ use iceberg::{NamespaceIdent, TableIdent};
 use self::client::Client;
 use self::convert::{METADATA_LOCATION, is_iceberg, parameters, point_to};
 use self::thrift::{Fields, Value};
-use super::files::{
-    check_commit, delete_expired_metadata, first_metadata, next_metastore_location, read_metadata, write_metadata,
+use super::files::{check_commit, delete_expired_metadata, next_metastore_location, read_metadata, write_metadata};
+use super::{
+    Catalog, NewTable, TableCommit, check_update, found, moved, namespace_already_exists, no_such_namespace,
+    no_such_table, pointer, purge, table_already_exists,
 };
-use super::{Catalog, NewTable, TableCommit, no_such_namespace, no_such_table, purge, table_already_exists};
 use crate::io::FileIo;
 use crate::table::Metadata;
 use crate::{Error, ErrorKind, Result, Table};
 
-/// How often the pointer is looked at after a commit whose outcome is unknown, and the pause before each look (CONC-43).
-const STATUS_CHECKS: u32 = 3;
-const STATUS_PAUSE: Duration = Duration::from_millis(200);
 const LOCK_ENABLED: &str = "engine.hive.lock-enabled";
 
 /// A catalog in a Hive metastore.
@@ -134,25 +132,6 @@ impl HiveCatalog {
         let database = database_name(ident.namespace())?;
         self.client.alter_table(database, ident.name(), table, &context).await
     }
-
-    /// After a swap whose outcome is unknown: was it made (CONC-43)?
-    async fn was_committed(&self, ident: &TableIdent, new: &str) -> bool {
-        for _ in 0..STATUS_CHECKS {
-            tokio::time::sleep(STATUS_PAUSE).await;
-            let Ok((_, current)) = self.find(ident).await else {
-                continue;
-            };
-            if current == new {
-                return true;
-            }
-            if let Ok(m) = read_metadata(&self.io, &current).await
-                && m.metadata_log().iter().any(|l| l.metadata_file == new)
-            {
-                return true;
-            }
-        }
-        false
-    }
 }
 
 #[async_trait]
@@ -180,19 +159,13 @@ impl Catalog for HiveCatalog {
         let mut database = Fields::from([(1, Value::text(name)), (6, Value::text(&self.owner)), (7, Value::I32(USER))]);
         convert::set_namespace_properties(&mut database, &properties);
         self.client.create_database(database).await.map_err(|e| match e.kind() {
-            ErrorKind::AlreadyExists => {
-                Error::new(ErrorKind::AlreadyExists, format!("namespace {name} exists")).with_source(e)
-            }
+            ErrorKind::AlreadyExists => namespace_already_exists(ns).with_source(e),
             _ => e,
         })
     }
 
     async fn namespace_exists(&self, ns: &NamespaceIdent) -> Result<bool> {
-        match self.require_namespace(ns).await {
-            Ok(_) => Ok(true),
-            Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
-            Err(e) => Err(e),
-        }
+        found(self.require_namespace(ns).await)
     }
 
     async fn namespace_properties(&self, ns: &NamespaceIdent) -> Result<HashMap<String, String>> {
@@ -206,9 +179,7 @@ impl Catalog for HiveCatalog {
         updates: &HashMap<String, String>,
     ) -> Result<()> {
         let mut database = self.require_namespace(ns).await?;
-        if let Some(both) = removals.iter().find(|k| updates.contains_key(*k)) {
-            return Err(Error::invalid(format!("property {both:?} is both set and removed")).clause("REST-6"));
-        }
+        check_update(removals, updates)?;
         let mut properties = convert::namespace_properties(&database);
         properties.retain(|k, _| !removals.contains(k));
         properties.extend(updates.clone());
@@ -235,24 +206,13 @@ impl Catalog for HiveCatalog {
     }
 
     async fn table_exists(&self, ident: &TableIdent) -> Result<bool> {
-        match self.find(ident).await {
-            Ok(_) => Ok(true),
-            Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
-            Err(e) => Err(e),
-        }
+        found(self.find(ident).await)
     }
 
     async fn create_table(self: Arc<Self>, table: NewTable) -> Result<Table> {
         let ident = table.ident.clone();
         self.require_namespace(ident.namespace()).await?;
-        if self.table_exists(&ident).await? {
-            return Err(table_already_exists(&ident));
-        }
-        let location = match &table.location {
-            Some(l) => l.clone(),
-            None => self.default_location(&ident).await?,
-        };
-        let metadata = first_metadata(&table, &location, &self.props)?;
+        let metadata = pointer::new_metadata(self.as_ref(), &table, &self.props).await?;
         self.create_from_metadata(&ident, metadata).await
     }
 
@@ -272,7 +232,7 @@ impl Catalog for HiveCatalog {
         if let Err(e) = self.insert(ident, &metadata, &file).await {
             // Only a refusal proves that nobody points to the file.
             if e.kind() != ErrorKind::CommitUnknown {
-                discard(&self.io, &file).await;
+                pointer::discard(&self.io, &file).await;
             }
             return Err(e);
         }
@@ -281,25 +241,13 @@ impl Catalog for HiveCatalog {
 
     async fn load_table(self: Arc<Self>, ident: &TableIdent) -> Result<Table> {
         let (_, location) = self.find(ident).await?;
-        let metadata = read_metadata(&self.io, &location).await.map_err(|e| match e.kind() {
-            ErrorKind::NotFound => {
-                Error::malformed(format!("table {ident} points to a metadata file that is not there"))
-                    .at(&location)
-                    .with_source(e)
-            }
-            _ => e,
-        })?;
+        let metadata = pointer::current_metadata(&self.io, ident, &location).await?;
         Ok(self.table(ident.clone(), location, metadata))
     }
 
     async fn drop_table(&self, ident: &TableIdent, purge: bool) -> Result<()> {
         let (_, location) = self.find(ident).await?;
-        let files = if purge {
-            let metadata = read_metadata(&self.io, &location).await?;
-            purge::table_files(&self.io, &metadata, &location).await.map_err(|e| e.at(ident))?
-        } else {
-            BTreeSet::new()
-        };
+        let files = purge::dropped_files(&self.io, ident, &location, purge).await?;
         self.client.drop_table(database_name(ident.namespace())?, ident.name()).await.map_err(|e| match e.kind() {
             ErrorKind::NotFound => no_such_table(ident).with_source(e),
             _ => e,
@@ -351,7 +299,7 @@ impl Catalog for HiveCatalog {
             true => match self.client.lock(database, ident.name()).await {
                 Ok(id) => Some(id),
                 Err(e) => {
-                    discard(&self.io, &file).await;
+                    pointer::discard(&self.io, &file).await;
                     return Err(e.at(&ident));
                 }
             },
@@ -359,12 +307,15 @@ impl Catalog for HiveCatalog {
         let swapped = self.swap(&commit, &file, locked).await;
         let outcome = match swapped {
             Ok(()) => Ok(()),
-            Err(e) if e.kind() == ErrorKind::CommitUnknown => match self.was_committed(&ident, &file).await {
-                true => Ok(()),
-                false => Err(e.at(&ident).clause("CONC-41")),
-            },
+            Err(e) if e.kind() == ErrorKind::CommitUnknown => {
+                let look = async || self.find(&ident).await.map(|(_, current)| Some(current));
+                match pointer::was_committed(&self.io, &file, look).await {
+                    true => Ok(()),
+                    false => Err(e.at(&ident).clause("CONC-41")),
+                }
+            }
             Err(e) => {
-                discard(&self.io, &file).await;
+                pointer::discard(&self.io, &file).await;
                 Err(e.at(&ident))
             }
         };
@@ -416,17 +367,4 @@ fn lock_enabled(props: &HashMap<String, String>) -> Result<Option<bool>> {
                 .map_err(|_| Error::invalid(format!("{LOCK_ENABLED} is {v:?}; allowed: true, false")))
         })
         .transpose()
-}
-
-fn moved(ident: &TableIdent, base: &str, current: &str) -> Error {
-    Error::new(ErrorKind::CommitFailed, format!("the table has moved on from {base} to {current}"))
-        .at(ident)
-        .clause("COMMIT-1")
-}
-
-/// Deletes the metadata file of a commit that did not happen; what stays is an orphan, not a fault.
-async fn discard(io: &FileIo, file: &str) {
-    if let Err(e) = io.delete(file).await {
-        tracing::warn!("cannot delete the metadata file of a refused commit: {e}");
-    }
 }

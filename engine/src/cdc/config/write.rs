@@ -6,6 +6,7 @@ use super::{
     CatalogConfig, Columns, PartitionTerm, Section, SortTerm, catalog, columns, missing, names_once,
     parse_partition_term, parse_sort_term,
 };
+use crate::cdc::resolve::ChangeType;
 use crate::{Error, Result};
 
 /// A table name that may depend on the row: `ds.my_{col1}_{col2.nested}_table`.
@@ -91,8 +92,6 @@ pub struct WriteConfig {
     /// Keys given that have no effect.
     pub ignored: Vec<&'static str>,
 }
-
-const CHANGE_TYPES: [&str; 4] = ["INSERT", "UPDATE_BEFORE", "UPDATE_AFTER", "DELETE"];
 
 impl WriteConfig {
     /// Reads and checks a write.
@@ -201,9 +200,9 @@ fn no_effect(s: &mut Section) -> Result<()> {
 
 fn change_types(s: &mut Section) -> Result<BTreeMap<String, String>> {
     let map = s.string_map("change_type_map")?.unwrap_or_default();
-    let allowed = format!("values {}", CHANGE_TYPES.join(", "));
+    let allowed = format!("values {}", ChangeType::WORDS.join(", "));
     map.into_iter()
-        .map(|(k, v)| match CHANGE_TYPES.iter().find(|t| t.eq_ignore_ascii_case(&v)) {
+        .map(|(k, v)| match ChangeType::WORDS.iter().find(|t| t.eq_ignore_ascii_case(&v)) {
             Some(t) => Ok((k, (*t).to_string())),
             None => Err(s.bad(&format!("change_type_map.{k}"), &v, &allowed)),
         })

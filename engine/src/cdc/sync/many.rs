@@ -17,14 +17,14 @@ use tokio::task::JoinSet;
 
 use super::apply::{Applied, Outcome, apply};
 use super::position::{self, Position};
-use super::target::{create_namespace, load_or_create};
+use super::target::{load_or_create, load_or_make};
 use super::{Inner, Start, Step};
 use crate::catalog::{Catalog, NewTable};
 use crate::cdc::connect::table_ident;
 use crate::cdc::range::{self, End};
 use crate::commit::{Change, Producer, commit};
 use crate::types::ExtTypes;
-use crate::{Error, ErrorKind, Result, Table};
+use crate::{Error, Result, Table};
 
 /// Batches that wait for a table.
 const QUEUE: usize = 2;
@@ -33,27 +33,21 @@ const INTERRUPTED: &str = "the changes ended before their end";
 
 /// Loads or makes the ledger.
 pub(super) async fn ledger(catalog: &Arc<dyn Catalog>, ident: &TableIdent) -> Result<Table> {
-    match catalog.clone().load_table(ident).await {
-        Err(e) if e.kind() == ErrorKind::NotFound => {}
-        found => return found,
-    }
-    create_namespace(catalog, ident.namespace()).await?;
-    let field = NestedField::optional(1, "sync_id", Type::Primitive(PrimitiveType::String));
-    let comment = "Positions of floe cdc syncs, in the summaries of its snapshots; it has no rows";
-    let table = NewTable {
-        ident: ident.clone(),
-        schema: Schema::builder().with_fields([field.into()]).build()?,
-        ext: ExtTypes::default(),
-        partition_spec: None,
-        sort_order: None,
-        location: None,
-        properties: HashMap::from([("comment".to_string(), comment.to_string())]),
-        format_version: FormatVersion::V3,
-    };
-    match catalog.clone().create_table(table).await {
-        Err(e) if e.kind() == ErrorKind::AlreadyExists => catalog.clone().load_table(ident).await,
-        made => made,
-    }
+    load_or_make(catalog, ident, || {
+        let field = NestedField::optional(1, "sync_id", Type::Primitive(PrimitiveType::String));
+        let comment = "Positions of floe cdc syncs, in the summaries of its snapshots; it has no rows";
+        Ok(NewTable {
+            ident: ident.clone(),
+            schema: Schema::builder().with_fields([field.into()]).build()?,
+            ext: ExtTypes::default(),
+            partition_spec: None,
+            sort_order: None,
+            location: None,
+            properties: HashMap::from([("comment".to_string(), comment.to_string())]),
+            format_version: FormatVersion::V3,
+        })
+    })
+    .await
 }
 
 enum Item {

@@ -21,17 +21,29 @@ pub async fn load_or_create(
     fields: &[NestedFieldRef],
     ext: &ExtTypes,
 ) -> Result<Table> {
+    load_or_make(catalog, ident, || {
+        if config.mode != WriteMode::Append && config.equality_columns.is_none() {
+            return Err(Error::invalid(format!(
+                "key `equality_columns` is required: the target {ident} does not exist and has no identifier fields to take"
+            ))
+            .at("target"));
+        }
+        describe(ident, config, fields, ext)
+    })
+    .await
+}
+
+/// Loads a table, or makes it and its namespace as `describe` says.
+pub(super) async fn load_or_make(
+    catalog: &Arc<dyn Catalog>,
+    ident: &TableIdent,
+    describe: impl FnOnce() -> Result<NewTable>,
+) -> Result<Table> {
     match catalog.clone().load_table(ident).await {
         Err(e) if e.kind() == ErrorKind::NotFound => {}
         found => return found,
     }
-    if config.mode != WriteMode::Append && config.equality_columns.is_none() {
-        return Err(Error::invalid(format!(
-            "key `equality_columns` is required: the target {ident} does not exist and has no identifier fields to take"
-        ))
-        .at("target"));
-    }
-    let table = describe(ident, config, fields, ext)?;
+    let table = describe()?;
     create_namespace(catalog, ident.namespace()).await?;
     match catalog.clone().create_table(table).await {
         // somebody else was faster; theirs is as good
@@ -41,7 +53,7 @@ pub async fn load_or_create(
 }
 
 /// Makes a namespace and its parents where they are missing.
-pub(super) async fn create_namespace(catalog: &Arc<dyn Catalog>, ns: &NamespaceIdent) -> Result<()> {
+async fn create_namespace(catalog: &Arc<dyn Catalog>, ns: &NamespaceIdent) -> Result<()> {
     for n in 1..=ns.len() {
         let part = NamespaceIdent::from_vec(ns.iter().take(n).cloned().collect())?;
         if catalog.namespace_exists(&part).await? {

@@ -163,24 +163,7 @@ pub async fn table(version: FormatVersion, partitioned: bool, properties: &[(&st
 }
 
 fn file(content: Content, format: FileFormat, name: &str, rows: i64, size: i64) -> DataFile {
-    DataFile {
-        content,
-        path: format!("memory:/warehouse/t/data/{name}").into(),
-        format,
-        spec_id: 0,
-        partition: Arc::new(Struct::empty()),
-        record_count: rows,
-        file_size: size,
-        metrics: None,
-        key_metadata: None,
-        split_offsets: None,
-        equality_ids: None,
-        sort_order_id: None,
-        first_row_id: None,
-        referenced_data_file: None,
-        content_offset: None,
-        content_size: None,
-    }
+    DataFile::new(content, format, format!("memory:/warehouse/t/data/{name}"), 0, Arc::new(Struct::empty()), rows, size)
 }
 
 /// An unpartitioned data file.

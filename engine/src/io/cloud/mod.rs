@@ -52,16 +52,23 @@ pub(super) fn open(
         "abfs" | "abfss" | "wasb" | "wasbs" => azure::open(authority, &props).map(|s| wrap(Arc::new(s))),
         _ => s3::open(authority, &props).map(|s| wrap(Arc::new(s))),
     };
-    opened.map(Some).map_err(|e| match e {
-        Open::Ours(e) => e,
-        Open::Store(e) => Error::invalid(format!("{scheme} store: {}", redact(&e.to_string(), &secrets))),
-    })
+    opened.map(Some).map_err(|e| e.explained(&format!("{scheme} store: "), &secrets))
 }
 
 /// A store that cannot be opened.
 enum Open {
     Ours(Error),
     Store(object_store::Error),
+}
+
+impl Open {
+    /// The error a user sees: what the store says stands behind `before`, without secrets.
+    fn explained(self, before: &str, secrets: &[String]) -> Error {
+        match self {
+            Self::Ours(e) => e,
+            Self::Store(e) => Error::invalid(format!("{before}{}", redact(&e.to_string(), secrets))),
+        }
+    }
 }
 
 impl From<object_store::Error> for Open {
@@ -133,18 +140,12 @@ fn check_endpoint(key: &str, endpoint: &str) -> Result<url::Url> {
 
 /// AWS credentials by the same rules as the S3 store's, for requests that are signed elsewhere.
 pub(crate) fn aws_credentials(props: &HashMap<String, String>) -> Result<object_store::aws::AwsCredentialProvider> {
-    let store = s3::open("unused", &Props(props)).map_err(|e| match e {
-        Open::Ours(e) => e,
-        Open::Store(e) => Error::invalid(redact(&e.to_string(), &secrets_of(props))),
-    })?;
+    let store = s3::open("unused", &Props(props)).map_err(|e| e.explained("", &secrets_of(props)))?;
     Ok(store.credentials().clone())
 }
 
 /// Google credentials by the same rules as the GCS store's.
 pub(crate) fn google_credentials(props: &HashMap<String, String>) -> Result<object_store::gcp::GcpCredentialProvider> {
-    let store = gcs::open("unused", &Props(props)).map_err(|e| match e {
-        Open::Ours(e) => e,
-        Open::Store(e) => Error::invalid(redact(&e.to_string(), &secrets_of(props))),
-    })?;
+    let store = gcs::open("unused", &Props(props)).map_err(|e| e.explained("", &secrets_of(props)))?;
     Ok(store.credentials().clone())
 }

@@ -107,14 +107,7 @@ pub fn full_file(path: &str, columns: &[Column]) -> DataFile {
 
 /// A bare unpartitioned file.
 pub fn bare(path: &str, rows: i64) -> DataFile {
-    DataFile {
-        record_count: rows,
-        metrics: None,
-        key_metadata: None,
-        split_offsets: None,
-        sort_order_id: None,
-        ..full_file(path, &[])
-    }
+    DataFile::new(Content::Data, FileFormat::Parquet, path, 0, Arc::new(Struct::empty()), rows, 1234)
 }
 
 /// A deletion vector.

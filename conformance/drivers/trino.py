@@ -49,7 +49,7 @@ class Trino:
                    "config": f"{etc}/config.properties", "log.levels-file": f"{etc}/log.properties", "catalog.config-dir": f"{etc}/catalog",
                    "plugin.dir": os.path.join(self.home, "plugin"), "jdk.attach.allowAttachSelf": "true", "user.timezone": "UTC"}
         self.server = subprocess.Popen(
-            [os.path.join(os.environ["FLOE_JDK"], "bin/java"), f"-Xmx{os.environ.get('FLOE_TRINO_MEMORY', '1500m')}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+            [os.path.join(os.environ["FLOE_JDK"], "bin/java"), f"-Xmx{os.environ.get('FLOE_TRINO_MEMORY', '1500m')}", "-XX:+UseSerialGC",
              "-XX:+ExitOnOutOfMemoryError", "--add-modules=jdk.incubator.vector", "--enable-native-access=ALL-UNNAMED", "--sun-misc-unsafe-memory-access=allow"]
             + [f"-D{k}={v}" for k, v in options.items()]
             + ["-cp", f"{os.environ['FLOE_CLASSES']}:{self.home}/lib/*", "TrinoMain", os.environ.get("FLOE_TRINO_VERSION", "483")],

@@ -30,6 +30,8 @@ enum Command {
     Conformance(cli::conformance::ConformanceArgs),
     /// Measure the same workload on every engine, with rows compared first
     Bench(cli::bench::BenchArgs),
+    /// Let engines write one table at once, and judge what they saw
+    Histories(cli::histories::HistoriesArgs),
     /// Rewrite files, expire snapshots, remove orphans, roll back
     Maintenance(cli::maintenance::MaintenanceArgs),
     /// Managed I/O: read or write rows as a configuration says
@@ -81,6 +83,7 @@ async fn run() -> ExitCode {
             Command::Audit(_) => Some("audit"),
             Command::Conformance(_) => Some("conformance"),
             Command::Engines(_) => Some("engines"),
+            Command::Histories(_) => Some("histories"),
             Command::Report(_) => Some("report"),
             _ => None,
         };
@@ -99,6 +102,7 @@ async fn run() -> ExitCode {
         Command::Io(a) => return cli::io::run(a).await,
         Command::Audit(a) => return cli::audit::run(a).await,
         Command::Bench(a) => cli::bench::run(&a).await,
+        Command::Histories(a) => cli::histories::run(&a).await,
         Command::Maintenance(a) => cli::maintenance::run(&a).await,
         Command::Dv(a) => cli::dv::run(&a).await,
         Command::Conformance(a) => cli::conformance::run(&a).await,

@@ -18,7 +18,7 @@ use floe_engine::catalog::open_catalog;
 use floe_engine::sql;
 use serde_json::json;
 
-/// One Spark at a time: each takes a gigabyte and both cores.
+/// One engine at a time: each takes a gigabyte and both cores.
 static ONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 /// Rows, facts, damage and an upgrade.
@@ -35,11 +35,11 @@ fn skip(why: &str) {
     eprintln!("skipped: {why}");
 }
 
-/// Spark's entry, its installation and its image, or nothing with the reason printed.
-async fn spark() -> Option<(Engine, std::path::PathBuf, String)> {
+/// An engine's entry, its installation and its image, or nothing with the reason printed.
+async fn installed(name: &str) -> Option<(Engine, std::path::PathBuf, String)> {
     let found = async {
         launch::daemon().await?;
-        let engine = engines::find("spark35")?;
+        let engine = engines::find(name)?;
         let image = launch::image_of(&engine.name, &engine.image)?;
         let (copy, home) = (engine.clone(), Home::find()?);
         let done = tokio::task::spawn_blocking(move || engines::install(&copy, &home, &|_| {})).await;
@@ -49,11 +49,11 @@ async fn spark() -> Option<(Engine, std::path::PathBuf, String)> {
     found.await.map_err(|why| skip(&why)).ok()
 }
 
-/// Starts Spark over `folder/warehouse`; a container that cannot be had is a reason to skip.
+/// Starts an engine over `folder/warehouse`; a container that cannot be had is a reason to skip.
 async fn start(folder: &Path, engine: &Engine, dir: &Path, place: Place, rest: Option<String>) -> Option<Process> {
     let warehouse = folder.join("warehouse");
     std::fs::create_dir_all(&warehouse).expect("folder");
-    let mut what = engine.launch(dir, &folder.join("spark"), &warehouse, "ice", "").expect("a launch");
+    let mut what = engine.launch(dir, &folder.join(&engine.name), &warehouse, "ice", "").expect("a launch");
     what.rest = rest;
     Process::start_at(what, place).await.map_err(|why| skip(&why)).ok()
 }
@@ -71,7 +71,7 @@ fn verdicts(cells: &[Cell]) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn spark_in_a_container_gives_the_verdicts_of_spark_as_a_process() {
     let _one = ONE.lock().await;
-    let Some((engine, dir, image)) = spark().await else { return };
+    let Some((engine, dir, image)) = installed("spark35").await else { return };
     let root = scenario::find_root().expect("scenarios");
     let mut scenarios = scenario::load_all(&root, "*").expect("valid scenarios");
     scenarios.retain(|s| CHOSEN.contains(&s.id.as_str()));
@@ -99,8 +99,18 @@ async fn spark_in_a_container_gives_the_verdicts_of_spark_as_a_process() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn spark_and_floe_share_a_table_through_a_rest_catalog_in_a_container() {
+    share_a_table("spark35").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn trino_and_floe_share_a_table_through_a_rest_catalog_in_a_container() {
+    share_a_table("trino").await;
+}
+
+/// The engine, the REST catalog (a container each) and floe (outside) see each other's deletion vectors.
+async fn share_a_table(name: &str) {
     let _one = ONE.lock().await;
-    let Some((engine, dir, image)) = spark().await else { return };
+    let Some((engine, dir, image)) = installed(name).await else { return };
     let tmp = tempfile::tempdir().expect("temporary folder");
     let warehouse = tmp.path().join("warehouse");
     std::fs::create_dir_all(&warehouse).expect("folder");
@@ -125,8 +135,8 @@ async fn spark_and_floe_share_a_table_through_a_rest_catalog_in_a_container() {
     let catalog = open_catalog(&format!("rest:{}", rest.uri), "ice", Default::default()).await.expect("catalog");
     let mut session = sql::Session::new(Arc::clone(&catalog), "ice");
     session.execute_one("DELETE FROM ns.t WHERE id = 3").await.expect("floe deletes");
-    let Answer::Ok(rows) = p.scan(&t).await else { panic!("Spark reads") };
-    assert_eq!(rows.rows, Some(vec![vec![json!(1), json!("a")]]), "Spark sees both deletes");
+    let Answer::Ok(rows) = p.scan(&t).await else { panic!("{name} reads") };
+    assert_eq!(rows.rows, Some(vec![vec![json!(1), json!("a")]]), "{name} sees both deletes");
     let found = session.execute_one("SELECT id FROM ns.t").await.expect("floe reads");
     assert_eq!(found.batches.iter().map(|b| b.num_rows()).sum::<usize>(), 1);
     p.stop().await;
@@ -157,7 +167,7 @@ fn floe(out: &Path, more: &[&str]) -> Command {
 #[tokio::test(flavor = "multi_thread")]
 async fn ctrl_c_leaves_no_container_and_a_killed_run_s_are_swept_up() {
     let _one = ONE.lock().await;
-    if spark().await.is_none() {
+    if installed("spark35").await.is_none() {
         return;
     }
     for signal in ["INT", "KILL"] {

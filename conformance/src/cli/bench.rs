@@ -63,7 +63,7 @@ async fn measure(args: &BenchArgs) -> Result<i32, String> {
     let rest = shared_catalog(&out).await?;
     for engine in others {
         bar.set_message(format!("starting {}", engine.name));
-        let (row, process) = start(engine, Launcher::Native, &out, rest.uri()).await;
+        let (row, process) = start(engine, Launcher::Native, &out, rest.uri(), &[]).await;
         match process {
             Some(p) => drivers.push(Box::new(p)),
             None => absent.push((row.name, row.skipped)),

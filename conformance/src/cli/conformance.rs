@@ -16,7 +16,8 @@ use crate::launch;
 use crate::matrix::result::{Cell, EngineRow, Results};
 use crate::matrix::{Field, Session, deviations, proof};
 use crate::report::{self, verdicts};
-use crate::scenario;
+use crate::scenario::generated::{self, History};
+use crate::scenario::{self, Scenario};
 use crate::serve::Local;
 use floe_engine::catalog::HadoopCatalog;
 
@@ -25,6 +26,10 @@ pub(super) const CATALOG: &str = "ice";
 
 /// How long a round waits for one more engine: installed ones all start within it, so that one round serves them.
 const GRACE: Duration = Duration::from_secs(20);
+
+/// Environment of engines whose work is a few small statements: a virtual machine's second compiler would take more of a
+/// small machine than it gives back. Benchmarks keep it.
+pub(super) const SHORT_WORK: (&str, &str) = ("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1");
 
 /// Arguments of `floe conformance`.
 #[derive(Debug, Args)]
@@ -38,6 +43,12 @@ pub struct ConformanceArgs {
     /// Scenarios whose id matches (`dv/*`) or contains this text
     #[arg(long, default_value = "*")]
     scenario: String,
+    /// Add this many generated histories; what an engine fails is cut down and written to OUT/generated as a scenario file
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=10_000))]
+    generated: u64,
+    /// Seed of the first generated history
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
     /// How engines are started
     #[arg(long, value_enum, default_value_t = Launcher::Native)]
     launcher: Launcher,
@@ -78,8 +89,10 @@ async fn conformance(args: &ConformanceArgs) -> Result<i32, String> {
     let begin = Instant::now();
     let started = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
     let root = scenario::find_root().ok_or("no folder `scenarios` here or above; run floe inside its checkout")?;
-    let scenarios = scenario::load_all(&root, &args.scenario)
+    let mut scenarios = scenario::load_all(&root, &args.scenario)
         .map_err(|faults| faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
+    let histories: Vec<History> = (0..args.generated).map(|i| History::of(args.seed.wrapping_add(i))).collect();
+    scenarios.extend(histories.iter().map(History::scenario));
     if scenarios.is_empty() {
         return Err(format!(
             "no scenario matches {:?}; their ids are the paths below {}",
@@ -99,7 +112,7 @@ async fn conformance(args: &ConformanceArgs) -> Result<i32, String> {
     let mut starting = JoinSet::new();
     for (place, engine) in chosen.into_iter().enumerate() {
         let (dir, launcher, rest) = (out.clone(), args.launcher, rest.uri().to_string());
-        starting.spawn(async move { (place + 1, start(engine, launcher, &dir, &rest).await) });
+        starting.spawn(async move { (place + 1, start(engine, launcher, &dir, &rest, &[SHORT_WORK]).await) });
     }
     if let Some(command) = &args.engine_cmd {
         let launch = custom(command, &out, rest.uri());
@@ -148,9 +161,28 @@ async fn conformance(args: &ConformanceArgs) -> Result<i32, String> {
         bar.inc_length(field.ahead(scenarios.len()));
         field.round(&session, &scenarios, &on_cell).await;
     }
+    let all = results(&field);
+    bar.set_message("cutting down what failed");
+    for (writer, reader, found) in field.cut_down(&session, &histories, &all).await {
+        let file = write_found(&out, &writer, &reader, found)?;
+        say(format!("{writer} -> {reader}: the least statements that show it are in {}", file.display()));
+    }
     field.stop().await;
     bar.finish_and_clear();
-    finish(args, &root, &out, &results(&field))
+    finish(args, &root, &out, &all)
+}
+
+/// Writes a generated history that an engine failed as a scenario file.
+fn write_found(out: &Path, writer: &str, reader: &str, mut found: Scenario) -> Result<PathBuf, String> {
+    let folder = out.join(generated::AREA);
+    let seed = found.id.rsplit('/').next().unwrap_or_default();
+    let file = folder.join(format!("{seed}-{writer}-{reader}.toml"));
+    found.id.clear();
+    let text = toml::to_string_pretty(&found).map_err(|e| format!("{}: {e}", file.display()))?;
+    let io = |e: std::io::Error| format!("cannot write {}: {e}", file.display());
+    std::fs::create_dir_all(&folder).map_err(io)?;
+    std::fs::write(&file, text).map_err(io)?;
+    Ok(file)
 }
 
 /// Writes the reports, prints the matrix, compares with the reviewed verdicts.
@@ -230,8 +262,14 @@ fn row_of_floe(d: &Floe) -> EngineRow {
     row
 }
 
-/// Installs and starts an engine; without a process the row says why.
-pub(super) async fn start(engine: Engine, launcher: Launcher, out: &Path, rest: &str) -> (EngineRow, Option<Process>) {
+/// Installs and starts an engine with `env` on top of its own; without a process the row says why.
+pub(super) async fn start(
+    engine: Engine,
+    launcher: Launcher,
+    out: &Path,
+    rest: &str,
+    env: &[(&str, &str)],
+) -> (EngineRow, Option<Process>) {
     let mut row = EngineRow {
         name: engine.name.clone(),
         title: engine.title.clone(),
@@ -256,7 +294,9 @@ pub(super) async fn start(engine: Engine, launcher: Launcher, out: &Path, rest: 
         });
         let dir = installed.await.map_err(|e| e.to_string())??.dir;
         let scratch = out.join("engines").join(&engine.name);
-        Process::start_at(engine.launch(&dir, &scratch, &out.join("warehouse"), CATALOG, rest)?, place).await
+        let mut launch = engine.launch(&dir, &scratch, &out.join("warehouse"), CATALOG, rest)?;
+        launch.env.extend(env.iter().map(|(k, v)| (k.to_string(), v.to_string())));
+        Process::start_at(launch, place).await
     };
     let process = started(&mut row, launched.await);
     if process.is_some() {

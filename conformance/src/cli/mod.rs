@@ -8,6 +8,7 @@ pub mod doctor;
 pub mod driver;
 pub mod dv;
 pub mod engines;
+pub mod histories;
 pub mod io;
 pub mod maintenance;
 mod pipe;

@@ -6,16 +6,20 @@
 //! effect; one whose outcome is unknown may take effect at any later time, or never.
 
 mod judge;
+pub mod record;
 
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
 
+use serde::Serialize;
+
 pub use judge::judge;
 
 /// A write of one key, or a read of the table.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Op {
     /// Adds a row; each key is inserted once in a history.
     Insert {
@@ -41,7 +45,7 @@ pub enum Op {
 }
 
 /// What a read saw.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Seen {
     /// Rows.
     pub rows: Vec<SeenRow>,
@@ -50,7 +54,7 @@ pub struct Seen {
 }
 
 /// A row of a read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct SeenRow {
     /// Key.
     pub key: i64,
@@ -61,7 +65,8 @@ pub struct SeenRow {
 }
 
 /// How an operation ended, as its client saw it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     /// Done.
     Ok,
@@ -72,7 +77,7 @@ pub enum Outcome {
 }
 
 /// One operation of one client. Times are of one clock, in any unit.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Event {
     /// Who.
     pub client: usize,

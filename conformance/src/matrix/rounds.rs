@@ -1,9 +1,13 @@
 //! Rounds: engines that are ready are paired while others are still being installed or started.
 
-use super::result::{AUDIT, Cell, EngineRow, FACTS};
+use super::result::{AUDIT, Cell, EngineRow, FACTS, Results};
 use super::{Progress, Session, run_scenario};
 use crate::drivers::Driver;
 use crate::scenario::Scenario;
+use crate::scenario::generated::History;
+
+/// How many parts of a failing history are run to find its core.
+const TRIES: usize = 60;
 
 /// The engines of a run that have joined so far, and the cells of the pairs among them.
 #[derive(Default)]
@@ -69,6 +73,48 @@ impl Field {
         let mut cells = self.cells.clone();
         cells.sort_by_key(|c| (scenarios.iter().position(|s| s.id == c.scenario), place(&c.writer), reader(&c.reader)));
         (rows, cells)
+    }
+
+    /// Cuts generated histories with cells that are not accepted down to the statements that it takes: one a writer and
+    /// reader, with their names.
+    pub async fn cut_down(
+        &mut self,
+        session: &Session,
+        histories: &[History],
+        results: &Results,
+    ) -> Vec<(String, String, Scenario)> {
+        let mut out: Vec<(String, String, Scenario)> = Vec::new();
+        for cell in results.cells.iter().filter(|c| !c.accepted) {
+            let Some(history) = histories.iter().find(|h| h.id() == cell.scenario) else { continue };
+            if out.iter().any(|(w, r, _)| *w == cell.writer && *r == cell.reader) {
+                continue;
+            }
+            let place = |name: &str| self.drivers.iter().position(|d| d.name() == name);
+            let Some(writer) = place(&cell.writer) else { continue };
+            // facts and bytes need no reader
+            let readers: Vec<usize> = place(&cell.reader).into_iter().collect();
+            let mut least = history.clone();
+            let mut tries = 0;
+            while tries < TRIES {
+                let mut smaller = None;
+                for part in least.parts() {
+                    tries += 1;
+                    let mine = Session { prefix: format!("cut{}_{tries}", out.len()), ..session.clone() };
+                    let cells =
+                        run_scenario(&mine, &mut self.drivers, &part.scenario(), writer, &readers, &|_| {}).await;
+                    if cells.iter().any(|c| !c.accepted && c.reader == cell.reader && c.outcome == cell.outcome) {
+                        smaller = Some(part);
+                        break;
+                    }
+                }
+                match smaller {
+                    Some(part) => least = part,
+                    None => break,
+                }
+            }
+            out.push((cell.writer.clone(), cell.reader.clone(), least.scenario()));
+        }
+        out
     }
 
     /// Ends every engine.

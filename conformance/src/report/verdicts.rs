@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use super::{axis, verdict};
 use crate::matrix::result::Results;
+use crate::scenario::generated;
 
 /// Key of a verdict: scenario, writer, reader.
 pub type Key = (String, String, String);
@@ -14,9 +15,10 @@ pub fn text(r: &Results) -> String {
     render(r, &of(r))
 }
 
-/// Verdicts of a run.
+/// Verdicts of a run, those of generated histories apart: each run has its own.
 pub fn of(r: &Results) -> BTreeMap<Key, String> {
-    r.cells.iter().map(|c| ((c.scenario.clone(), c.writer.clone(), c.reader.clone()), verdict(c))).collect()
+    let lasting = r.cells.iter().filter(|c| !c.scenario.starts_with(generated::AREA));
+    lasting.map(|c| ((c.scenario.clone(), c.writer.clone(), c.reader.clone()), verdict(c))).collect()
 }
 
 /// Verdicts in the file's form, engines in the order of the run where it knows them.

@@ -2,6 +2,7 @@
 //! clause; which engine does it, and which engine reads it, is not its business.
 
 mod check;
+pub mod generated;
 mod keys;
 mod load;
 mod model;

@@ -1,0 +1,166 @@
+//! Records a history of real engines: each is one client, and all write one table for a while.
+
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+
+use super::{Event, Op, Outcome, Seen, SeenRow};
+use crate::drivers::Driver;
+use crate::facts::TableState;
+use crate::protocol::{Answer, TableRef};
+use crate::value::Rows;
+
+/// What the clients work on, and for how long.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Name of the shared catalog in statements.
+    pub catalog: String,
+    /// Namespace, which is made when it is missing.
+    pub namespace: String,
+    /// Table, which must not exist.
+    pub table: String,
+    /// `merge-on-read` or `copy-on-write`.
+    pub mode: String,
+    /// Keys that are there at the start; all clients write these.
+    pub keys: i64,
+    /// How long they write.
+    pub time: Duration,
+    /// Seed of what they do.
+    pub seed: u64,
+}
+
+struct Recorder {
+    clock: AtomicU64,
+    events: Mutex<Vec<Event>>,
+}
+
+impl Recorder {
+    fn now(&self) -> u64 {
+        self.clock.fetch_add(1, Ordering::SeqCst)
+    }
+
+    fn add(&self, client: usize, start: u64, op: Op, outcome: Outcome) {
+        let end = self.now();
+        let mut events = self.events.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        events.push(Event { client, start, end, op, outcome });
+    }
+}
+
+/// Lets every driver write the table at once, `drivers[0]` having made it, and returns what each did and saw; the last event is
+/// a read by each of them after all writes. The client of an event is the driver's index. A failed statement counts as one
+/// of unknown outcome, unless the engine refused it: an engine's words do not prove that nothing was committed.
+///
+/// # Errors
+/// When the table cannot be made; the text is the engine's.
+pub async fn record(plan: &Plan, warehouse: &Path, drivers: &mut [Box<dyn Driver>]) -> Result<Vec<Event>, String> {
+    let recorder = Recorder { clock: AtomicU64::new(0), events: Mutex::new(Vec::new()) };
+    let folder = warehouse.join(&plan.namespace).join(&plan.table);
+    let full = format!("{}.{}.{}", plan.catalog, plan.namespace, plan.table);
+    let m = &plan.mode;
+    let values: Vec<String> = (0..plan.keys).map(|k| format!("({k}, 0)")).collect();
+    let start = recorder.now();
+    for sql in [
+        format!("CREATE NAMESPACE IF NOT EXISTS {}.{}", plan.catalog, plan.namespace),
+        format!(
+            "CREATE TABLE {full} (id INT, v INT) USING iceberg TBLPROPERTIES('format-version'='3', 'write.delete.mode'='{m}', \
+             'write.update.mode'='{m}', 'write.merge.mode'='{m}', 'commit.retry.num-retries'='8')"
+        ),
+        format!("INSERT INTO {full} VALUES {}", values.join(", ")),
+    ] {
+        match drivers[0].apply(&sql, &reference(plan, &folder)).await {
+            Answer::Ok(()) => {}
+            Answer::Refused(why) | Answer::Skipped(why) | Answer::Error(why) => {
+                return Err(format!("{sql}: {why}"));
+            }
+        }
+    }
+    for key in 0..plan.keys {
+        recorder.add(0, start, Op::Insert { key, value: 0 }, Outcome::Ok);
+    }
+    let until = Instant::now() + plan.time;
+    let work = drivers.iter_mut().enumerate().map(|(client, d)| {
+        let (recorder, folder, full) = (&recorder, &folder, &full);
+        async move {
+            let mut dice = Dice(plan.seed.wrapping_mul(977).wrapping_add(client as u64 + 1));
+            let writes = d.hello().roles.iter().any(|r| r == "write");
+            let mut n = 0;
+            while Instant::now() < until && d.alive() {
+                let table = reference(plan, folder);
+                let start = recorder.now();
+                if !writes || dice.roll(4) == 0 {
+                    if let Answer::Ok(rows) = d.scan(&table).await {
+                        recorder.add(client, start, Op::Read(seen(&rows)), Outcome::Ok);
+                    }
+                    continue;
+                }
+                n += 1;
+                let op = dice.write(client, n, plan.keys);
+                let outcome = match d.apply(&sql(full, &op), &table).await {
+                    Answer::Ok(()) => Outcome::Ok,
+                    Answer::Refused(_) | Answer::Skipped(_) => Outcome::Fail,
+                    Answer::Error(_) => Outcome::Unknown,
+                };
+                recorder.add(client, start, op, outcome);
+            }
+        }
+    });
+    join_all(work).await;
+    for (client, d) in drivers.iter_mut().enumerate() {
+        let start = recorder.now();
+        if let Answer::Ok(rows) = d.scan(&reference(plan, &folder)).await {
+            recorder.add(client, start, Op::Read(seen(&rows)), Outcome::Ok);
+        }
+    }
+    Ok(recorder.events.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
+}
+
+fn reference(plan: &Plan, folder: &Path) -> TableRef {
+    let state = TableState::read(folder).ok().flatten();
+    TableRef {
+        namespace: plan.namespace.clone(),
+        name: plan.table.clone(),
+        location: folder.display().to_string(),
+        metadata: state.map_or_else(String::new, |s| s.metadata.display().to_string()),
+        snapshot: None,
+    }
+}
+
+fn sql(table: &str, op: &Op) -> String {
+    match op {
+        Op::Insert { key, value } => format!("INSERT INTO {table} VALUES ({key}, {value})"),
+        Op::Update { key, value } => format!("UPDATE {table} SET v = {value} WHERE id = {key}"),
+        Op::Delete { key } => format!("DELETE FROM {table} WHERE id = {key}"),
+        Op::Read(_) => format!("SELECT id, v FROM {table}"),
+    }
+}
+
+fn seen(rows: &Rows) -> Seen {
+    let row = |r: &Vec<serde_json::Value>| {
+        Some(SeenRow { key: r.first()?.as_i64()?, value: r.get(1)?.as_i64()?, row_id: None })
+    };
+    Seen { rows: rows.rows.iter().flatten().filter_map(row).collect(), vectors: Vec::new() }
+}
+
+/// Numbers that look random and are the same each time.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, below: i64) -> i64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 33) % below.unsigned_abs().max(1)) as i64
+    }
+
+    /// A write of a key that all share, or the insert of a row with a key of its own. Values tell who wrote them.
+    fn write(&mut self, client: usize, n: i64, keys: i64) -> Op {
+        let value = (client as i64 + 1) * 100_000 + n;
+        let key = self.roll(keys);
+        match self.roll(8) {
+            0 => Op::Delete { key },
+            1 | 2 => Op::Insert { key: 100 + value, value },
+            _ => Op::Update { key, value },
+        }
+    }
+}

@@ -48,6 +48,7 @@ async fn run(chosen: Option<&[&str]>) -> Results {
         scenarios,
         cells,
         stale_deviations,
+        catalogs: vec![],
     };
     assert!(results.green(), "{}", terminal::text(&results));
     results

@@ -32,8 +32,7 @@ local.location=/
 
 class Trino:
     def start(self, hello):
-        if not hello.get("rest"):
-            raise Skipped("Trino needs a REST catalog")
+        catalogs = self.catalogs(hello)
         self.catalog, self.schema, self.views = hello["catalog"], None, {}
         self.home, scratch = os.environ["FLOE_ENGINE_DIR"], hello["scratch"]
         with socket.socket() as s:
@@ -41,8 +40,8 @@ class Trino:
             port = s.getsockname()[1]
         self.url, etc = f"http://127.0.0.1:{port}", os.path.join(scratch, "etc")
         os.makedirs(os.path.join(etc, "catalog"), exist_ok=True)
-        for path, text in (("config.properties", CONFIG.format(port=port)), ("log.properties", "io.trino=WARN\norg.apache.iceberg=WARN\n"),
-                           (f"catalog/{self.catalog}.properties", CATALOG.format(rest=hello["rest"]))):
+        for path, text in [("config.properties", CONFIG.format(port=port)), ("log.properties", "io.trino=WARN\norg.apache.iceberg=WARN\n")] + [
+                (f"catalog/{name}.properties", text) for name, text in catalogs.items()]:
             with open(os.path.join(etc, path), "w") as f:
                 f.write(text)
         options = {"node.environment": "floe", "node.id": "floe", "node.data-dir": os.path.join(scratch, "data"), "node.internal-address": "127.0.0.1",
@@ -66,6 +65,12 @@ class Trino:
             time.sleep(0.2)
         return {"engine": "Trino", "version": info["nodeVersion"]["version"], "iceberg": "1.11.0", "roles": ["write", "read"], "catalogs": ["rest"],
                 "sql": True, "capabilities": CAPABILITIES}
+
+    def catalogs(self, hello):
+        """Text of each catalog's properties, by name."""
+        if not hello.get("rest"):
+            raise Skipped("Trino needs a REST catalog")
+        return {hello["catalog"]: CATALOG.format(rest=hello["rest"])}
 
     def check(self):
         if self.server.poll() is not None:  # the harness starts a driver that ended again

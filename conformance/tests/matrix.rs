@@ -51,6 +51,7 @@ async fn run(chosen: Option<&[&str]>) -> Results {
         scenarios,
         cells,
         stale_deviations,
+        catalogs: vec![],
     };
     assert!(results.green(), "{}", terminal::text(&results));
     results
@@ -157,6 +158,7 @@ async fn engines_join_in_rounds_and_a_failing_history_is_cut_down_to_its_core() 
         scenarios,
         cells,
         stale_deviations: Vec::new(),
+        catalogs: Vec::new(),
     };
     assert!(verdicts::of(&results).is_empty(), "generated histories are not reviewed");
     let found = field.cut_down(&session, &histories, &results).await;

@@ -270,9 +270,10 @@ async fn idempotency_keys() {
     }
 }
 
-/// A snapshot computed before another branch was committed to is a lost race, not a broken table (REST-53, META-6).
+/// A snapshot computed before another branch was committed to is a lost race (REST-53); one whose row ids begin beyond the
+/// table's next one would let ids be given twice, and is refused (META-6).
 #[tokio::test]
-async fn a_stale_first_row_id_is_a_conflict() {
+async fn a_snapshot_takes_the_next_row_id() {
     let dir = tempfile::tempdir().unwrap();
     let (uri, catalog, id) = served_table(dir.path()).await;
     let m = catalog.clone().load_table(&id).await.unwrap();
@@ -288,6 +289,12 @@ async fn a_stale_first_row_id_is_a_conflict() {
         assert_eq!((status, body["error"]["type"].as_str()), (409, Some("CommitFailedException")), "{body}");
     }
     assert_eq!(send("POST", &url, Some(&snapshot(2, Value::Null)), &[]).await.0, 400);
+    let (status, _, body) = send("POST", &url, Some(&snapshot(2, json!(4))), &[]).await;
+    assert_eq!((status, body["error"]["type"].as_str()), (400, Some("BadRequestException")), "{body}");
+    let why = body["error"]["message"].as_str().unwrap();
+    assert!(why.contains("first-row-id 4") && why.contains("META-6"), "{why}");
+    let now = catalog.clone().load_table(&id).await.unwrap();
+    assert_eq!((now.metadata().next_row_id(), now.metadata().snapshots().count()), (3, 1));
     assert_eq!(send("POST", &url, Some(&snapshot(2, json!(3))), &[]).await.0, 200);
 }
 

@@ -13,8 +13,8 @@ use super::signals::asked_to_end;
 use crate::drivers::{Driver, Floe, Launch, Place, Process, kill_all};
 use crate::engines::{self, Engine, Home};
 use crate::launch;
-use crate::matrix::result::{Cell, EngineRow, Results};
-use crate::matrix::{Field, Session, deviations, proof};
+use crate::matrix::result::{CatalogResult, Cell, EngineRow, Results};
+use crate::matrix::{Field, Session, catalogs, deviations, proof};
 use crate::report::{self, verdicts};
 use crate::scenario::generated::{self, History};
 use crate::scenario::{self, Scenario};
@@ -23,6 +23,9 @@ use floe_engine::catalog::HadoopCatalog;
 
 /// Name of the shared catalog in statements.
 pub(super) const CATALOG: &str = "ice";
+
+/// The pattern of every scenario.
+const ALL: &str = "*";
 
 /// How long a round waits for one more engine: installed ones all start within it, so that one round serves them.
 const GRACE: Duration = Duration::from_secs(20);
@@ -41,7 +44,7 @@ pub struct ConformanceArgs {
     #[arg(long)]
     engine_cmd: Option<String>,
     /// Scenarios whose id matches (`dv/*`) or contains this text
-    #[arg(long, default_value = "*")]
+    #[arg(long, default_value = ALL)]
     scenario: String,
     /// Add this many generated histories; what an engine fails is cut down and written to OUT/generated as a scenario file
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=10_000))]
@@ -49,6 +52,9 @@ pub struct ConformanceArgs {
     /// Seed of the first generated history
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Catalogs to put floe on beside those that need no server: sections of floe.toml by the names of `floe engines`
+    #[arg(long, value_delimiter = ',')]
+    catalogs: Vec<String>,
     /// How engines are started
     #[arg(long, value_enum, default_value_t = Launcher::Native)]
     launcher: Launcher,
@@ -101,6 +107,7 @@ async fn conformance(args: &ConformanceArgs) -> Result<i32, String> {
         ));
     }
     let book = deviations::parse(deviations::FILE).map_err(|e| format!("known-deviations.toml: {e}"))?;
+    catalogs::check_names(&args.catalogs)?;
     let (with_floe, chosen) = choose(args)?;
     let out = prepare(&args.out)?;
     let session = Session { warehouse: out.join("warehouse"), catalog: CATALOG.into(), prefix: "run".into() };
@@ -125,13 +132,25 @@ async fn conformance(args: &ConformanceArgs) -> Result<i32, String> {
         bar.inc(1);
         bar.set_message(format!("{} {} -> {}", c.scenario, c.writer, c.reader));
     };
-    let results = |field: &Field| {
+    let mut put_on = Vec::new();
+    let results = |field: &Field, catalogs: &[CatalogResult]| {
         let (engines, mut cells) = field.so_far(&scenarios);
         let stale_deviations = deviations::apply(&book, &mut cells, &engines);
         let (scenarios, seconds) = (scenarios.clone(), begin.elapsed().as_secs_f64());
         let launcher = format!("{:?}", args.launcher).to_lowercase();
         let floe = env!("CARGO_PKG_VERSION").into();
-        Results { schema: 1, floe, started, seconds, launcher, engines, scenarios, cells, stale_deviations }
+        Results {
+            schema: 1,
+            floe,
+            started,
+            seconds,
+            launcher,
+            engines,
+            scenarios,
+            cells,
+            stale_deviations,
+            catalogs: catalogs.to_vec(),
+        }
     };
     let mut field = Field::default();
     if with_floe {
@@ -140,7 +159,11 @@ async fn conformance(args: &ConformanceArgs) -> Result<i32, String> {
         bar.set_length(field.ahead(scenarios.len()));
         field.round(&session, &scenarios, &on_cell).await;
         if !starting.is_empty() {
-            say(format!("floe alone: {}", report::terminal::summary(&results(&field))));
+            say(format!("floe alone: {}", report::terminal::summary(&results(&field, &[]))));
+        }
+        if args.scenario == ALL || !args.catalogs.is_empty() {
+            bar.set_message("catalogs");
+            put_on = catalogs::run(&out.join("catalogs"), &args.catalogs).await;
         }
     }
     bar.set_message("waiting for engines");
@@ -161,7 +184,7 @@ async fn conformance(args: &ConformanceArgs) -> Result<i32, String> {
         bar.inc_length(field.ahead(scenarios.len()));
         field.round(&session, &scenarios, &on_cell).await;
     }
-    let all = results(&field);
+    let all = results(&field, &put_on);
     bar.set_message("cutting down what failed");
     for (writer, reader, found) in field.cut_down(&session, &histories, &all).await {
         let file = write_found(&out, &writer, &reader, found)?;
@@ -232,7 +255,7 @@ pub(super) fn prepare(out: &Path) -> Result<PathBuf, String> {
     let io = |e: std::io::Error| format!("cannot use {} for output: {e}", out.display());
     std::fs::create_dir_all(out).map_err(io)?;
     let out = out.canonicalize().map_err(io)?;
-    for name in ["warehouse", "engines"] {
+    for name in ["warehouse", "engines", "catalogs"] {
         let old = out.join(name);
         if old.exists() {
             std::fs::remove_dir_all(&old).map_err(io)?;

@@ -12,10 +12,10 @@ pub struct CatalogRow {
     pub name: String,
     /// Name for people.
     pub title: String,
-    /// What runs it for real; empty when nothing does.
+    /// Tests that run it for real; empty when none does.
     #[serde(default)]
     pub tested: String,
-    /// Why it is not run; empty when it is.
+    /// Why a conformance run does not run it unless asked to; empty when it always does.
     #[serde(default)]
     pub skipped: String,
     /// The one command that tries it.
@@ -37,9 +37,9 @@ pub fn catalogs() -> Vec<CatalogRow> {
 impl CatalogRow {
     /// The row's state in one line: proven by what, or skipped and how to run it.
     pub fn state(&self) -> String {
-        match self.skipped.is_empty() {
-            true => format!("run for real by {}", self.tested),
-            false => format!("skipped: {}; to run it: {} (section in docs/catalogs.md)", self.skipped, self.command),
+        match self.tested.is_empty() {
+            false => format!("run for real by {}", self.tested),
+            true => format!("skipped: {}; to run it: {} (section in docs/catalogs.md)", self.skipped, self.command),
         }
     }
 }
@@ -48,15 +48,15 @@ impl CatalogRow {
 mod tests {
     use super::catalogs;
 
-    /// Each row is proven or says why not, and each skipped one has its section in the documentation, which parses.
+    /// Each row is proven or says why not, and each that nothing proves has its section in the documentation, which parses.
     #[test]
     fn every_catalog_is_proven_or_says_why_not() {
         let docs = include_str!("../../../docs/catalogs.md");
         let block = docs.rsplit("```toml").next().unwrap().split("```").next().unwrap();
         let sections: toml::Table = block.parse().unwrap();
         for row in catalogs() {
-            assert_ne!(row.tested.is_empty(), row.skipped.is_empty(), "{}", row.name);
-            if !row.skipped.is_empty() {
+            assert!(!row.tested.is_empty() || !row.skipped.is_empty(), "{}", row.name);
+            if row.tested.is_empty() {
                 let section = sections["catalog"].get(&row.name).unwrap_or_else(|| panic!("no section {}", row.name));
                 assert!(section.get("type").is_some() && section.get("uri").is_some(), "{}", row.name);
                 assert!(docs.contains(&row.command), "{}", row.command);

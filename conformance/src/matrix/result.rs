@@ -64,6 +64,29 @@ pub struct Results {
     /// Known deviations that this run could have met but did not: each makes the run red.
     #[serde(default)]
     pub stale_deviations: Vec<String>,
+    /// Catalogs that floe was put on; none in a run of chosen scenarios.
+    #[serde(default)]
+    pub catalogs: Vec<CatalogResult>,
+}
+
+/// A catalog in a run: each step of `floe doctor`, then the walk-through of a table with deletion vectors.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct CatalogResult {
+    /// Name, also of its section in `floe.toml`.
+    pub name: String,
+    /// Name for people.
+    pub title: String,
+    /// The worst of its checks.
+    pub outcome: Outcome,
+    /// Why, unless it passed.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// The one command that runs it.
+    pub command: String,
+    /// Checks made, in order.
+    pub checks: Vec<Check>,
+    /// How long it took.
+    pub seconds: f64,
 }
 
 /// An engine in a run.
@@ -150,25 +173,39 @@ impl Check {
 impl Cell {
     /// Folds checks into a cell: the worst decides, and names the reason; nothing checked is a skip.
     pub fn of(scenario: &str, writer: &str, reader: &str, checks: Vec<Check>, ms: u64) -> Self {
-        let ran: Vec<&Check> = checks.iter().filter(|c| c.outcome != Outcome::Skipped).collect();
-        let worst = ran.iter().max_by(|a, b| a.outcome.cmp(&b.outcome).then(b.step.cmp(&a.step)));
-        let (outcome, reason) = match worst {
-            Some(c) if c.outcome == Outcome::Pass => (Outcome::Pass, String::new()),
-            Some(c) => (c.outcome, format!("step {}, {}: {}", c.step, c.what, c.reason)),
-            None => {
-                let why = checks.first().map_or("nothing to check", |c| c.reason.as_str());
-                (Outcome::Skipped, why.to_string())
-            }
-        };
+        let (outcome, reason) = fold(&checks);
         let accepted = matches!(outcome, Outcome::Pass | Outcome::Skipped);
         let (scenario, writer, reader) = (scenario.into(), writer.into(), reader.into());
         Self { scenario, writer, reader, outcome, reason, accepted, known: String::new(), checks, ms }
     }
+
+    /// The cell with another reason, if it was skipped.
+    pub(crate) fn skipped_because(mut self, reason: &str) -> Self {
+        if self.outcome == Outcome::Skipped {
+            self.reason = reason.into();
+        }
+        self
+    }
+}
+
+/// The worst outcome of checks, and its reason; nothing checked is a skip.
+pub(super) fn fold(checks: &[Check]) -> (Outcome, String) {
+    let ran: Vec<&Check> = checks.iter().filter(|c| c.outcome != Outcome::Skipped).collect();
+    let worst = ran.iter().max_by(|a, b| a.outcome.cmp(&b.outcome).then(b.step.cmp(&a.step)));
+    match worst {
+        Some(c) if c.outcome == Outcome::Pass => (Outcome::Pass, String::new()),
+        Some(c) => (c.outcome, format!("step {}, {}: {}", c.step, c.what, c.reason)),
+        None => {
+            let why = checks.first().map_or("nothing to check", |c| c.reason.as_str());
+            (Outcome::Skipped, why.to_string())
+        }
+    }
 }
 
 impl Results {
-    /// Whether the run is green: every cell accepted and no deviation stale.
+    /// Whether the run is green: every cell accepted, no deviation stale, every catalog that was run passed.
     pub fn green(&self) -> bool {
-        self.stale_deviations.is_empty() && self.cells.iter().all(|c| c.accepted)
+        let fine = |c: &CatalogResult| matches!(c.outcome, Outcome::Pass | Outcome::Skipped);
+        self.stale_deviations.is_empty() && self.cells.iter().all(|c| c.accepted) && self.catalogs.iter().all(fine)
     }
 }

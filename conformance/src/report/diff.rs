@@ -28,6 +28,14 @@ pub fn text(a: &Results, b: &Results) -> String {
     for e in a.engines.iter().filter(|o| !b.engines.iter().any(|e| e.name == o.name)) {
         let _ = writeln!(out, "engine {} is gone", e.name);
     }
+    for c in &b.catalogs {
+        match a.catalogs.iter().find(|o| o.name == c.name) {
+            Some(o) if o.outcome != c.outcome => {
+                let _ = writeln!(out, "catalog {}: {} became {}", c.name, o.outcome.word(), c.outcome.word());
+            }
+            _ => {}
+        }
+    }
     for (text, now) in [("no longer seen", &b.stale_deviations), ("seen again", &a.stale_deviations)] {
         let other = if text == "seen again" { &b.stale_deviations } else { &a.stale_deviations };
         for d in now.iter().filter(|d| !other.contains(d)) {

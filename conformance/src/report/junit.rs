@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::axis;
-use crate::matrix::result::{Cell, Outcome, Results};
+use crate::matrix::result::{CatalogResult, Cell, Outcome, Results};
 
 /// Cells, failures, errors and skips of a suite or of all, and its seconds.
 #[derive(Default)]
@@ -45,7 +45,9 @@ impl Counts {
 /// The document.
 pub fn text(r: &Results) -> String {
     let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
-    let _ = writeln!(out, "<testsuites name=\"floe conformance\" {}>", Counts::of(&r.cells).attributes());
+    let catalogs: Vec<Cell> = r.catalogs.iter().map(as_cell).collect();
+    let all = Counts::of(r.cells.iter().chain(&catalogs)).attributes();
+    let _ = writeln!(out, "<testsuites name=\"floe conformance\" {all}>");
     for w in axis(r, |c| &c.writer) {
         let cells: Vec<_> = r.cells.iter().filter(|c| c.writer == w).collect();
         let counts = Counts::of(cells.iter().copied()).attributes();
@@ -63,8 +65,22 @@ pub fn text(r: &Results) -> String {
         }
         out.push_str("  </testsuite>\n");
     }
+    if !catalogs.is_empty() {
+        let _ = writeln!(out, "  <testsuite name=\"catalogs\" {}>", Counts::of(&catalogs).attributes());
+        for c in &catalogs {
+            let (name, time) = (escape(&c.reader), c.ms as f64 / 1000.0);
+            let _ = write!(out, "    <testcase classname=\"catalogs\" name=\"{name}\" time=\"{time:.3}\"");
+            out.push_str(&body(c));
+        }
+        out.push_str("  </testsuite>\n");
+    }
     out.push_str("</testsuites>\n");
     out
+}
+
+/// A catalog as a case: its name is the reader's.
+fn as_cell(c: &CatalogResult) -> Cell {
+    Cell::of("catalogs", "floe", &c.name, c.checks.clone(), (c.seconds * 1000.0) as u64).skipped_because(&c.reason)
 }
 
 /// The rest of a test case: nothing, why it was skipped or failed, or what was accepted.

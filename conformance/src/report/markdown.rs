@@ -43,6 +43,17 @@ pub fn text(r: &Results) -> String {
         };
         let _ = writeln!(out, "| {} | {} | {} | {state} |", cell(&e.title), cell(&e.version), cell(&e.iceberg));
     }
+    if !r.catalogs.is_empty() {
+        out.push_str("\n## Catalogs\n\n| catalog | state |\n|---|---|\n");
+    }
+    for c in &r.catalogs {
+        let state = match c.outcome {
+            Outcome::Pass => format!("passed, {} checks in {:.1} s", c.checks.len(), c.seconds),
+            Outcome::Skipped => format!("skipped: {}; `{}`", cell(&c.reason), c.command.replace('|', "\\|")),
+            o => format!("{}: {}", o.word(), cell(&c.reason)),
+        };
+        let _ = writeln!(out, "| {} | {state} |", cell(&c.title));
+    }
     let open: Vec<_> = r.cells.iter().filter(|c| !matches!(c.outcome, Outcome::Pass | Outcome::Skipped)).collect();
     if !open.is_empty() {
         out.push_str(

@@ -86,7 +86,24 @@ function engineTable(list) {
   }).join("")}</tbody></table></div>`;
 }
 
+const catalogs = D.catalogs || [];
+const catalogKind = c => c.outcome === "pass" || c.outcome === "skipped" ? c.outcome : "bad";
+function catalogTable() {
+  return `<div class="scroll"><table class="cards"><thead><tr><th>catalog</th><th>verdict</th><th>why, and how to run it</th></tr></thead><tbody>${catalogs.map(c => `<tr><td class="name">${link("catalog/" + c.name, c.name)}<br><span class="soft small">${esc(c.title)}</span></td><td><span class="tag ${catalogKind(c)}">${KINDS[catalogKind(c)].sign} ${esc(c.outcome)}</span></td>
+<td class="why small">${c.outcome === "pass" ? `${c.checks.length} checks in ${c.seconds.toFixed(1)} s` : esc(c.reason)}${c.outcome === "pass" ? "" : `<pre>${esc(c.command)}</pre>`}</td></tr>`).join("")}</tbody></table></div>`;
+}
+
 // ---- pages
+function catalogList() {
+  return `<h1>Catalogs</h1><p class="soft">floe on each catalog it knows: reach, list, write, conditional put and commit as <code>floe doctor</code> tries them, then the walk-through of a table with deletion vectors, in SQL.</p>
+${catalogs.length ? catalogTable() : empty("This run put floe on no catalog: a run of chosen scenarios does not.")}`;
+}
+function catalog(name) {
+  const c = catalogs.find(x => x.name === name);
+  if (!c) return `<h1>No such catalog</h1>${empty(`This run has no catalog ${esc(name)}. <a href="#/catalogs">Show all</a>`)}`;
+  return `<p class="crumb">${link("catalogs", "Catalogs")}</p><h1>${esc(c.title)}</h1><div class="box"><span class="tag ${catalogKind(c)}">${KINDS[catalogKind(c)].sign} ${esc(c.outcome)}</span> ${esc(c.reason)}</div>
+<h2>To run this one</h2>${commandBox(c.command)}${c.checks.length ? `<h2>Steps</h2>${c.checks.map(k => checkLine(k, false)).join("")}` : ""}`;
+}
 function overview(query) {
   const feature = query.get("feature") || "", rows = query.get("rows") || "area";
   const cells = feature ? D.cells.filter(c => features(c).includes(feature)) : D.cells;
@@ -108,6 +125,7 @@ ${legend()}
 ${gridTable("share of scenarios that pass, by area and reader", rows + " ↓ &nbsp;reader →", second, n => link("scenarios", n, {[rows]: n}), READERS, engineLink, cells, {row: c => rows === "feature" ? features(c) : [area(c)], column: c => c.reader}, (a, r) => address("scenarios", {...q, [rows]: a, reader: r}))}
 ${D.stale_deviations.length ? `<h2>Known deviations no longer seen</h2><p>The run is red until these entries go.</p><ul>${D.stale_deviations.map(d => `<li>${esc(d)}</li>`).join("")}</ul>` : ""}
 ${missing.length ? `<h2>Engines that took no part</h2>${engineTable(missing)}` : ""}
+${catalogs.length ? `<h2>Catalogs</h2>${catalogTable()}` : ""}
 <p class="soft small">floe ${esc(D.floe)}, ${esc(D.launcher)} launcher, ${new Date(D.started * 1000).toISOString().slice(0, 16).replace("T", " ")} UTC, ${Math.round(D.seconds)} s.</p>`;
 }
 function matches(query) {
@@ -220,15 +238,15 @@ ${capable.length ? `<h2>What it declares, put to the test</h2><div class="scroll
 <h2>What did not pass</h2>${cellTable(open, query, "engine/" + name)}`;
 }
 function notPassed(query) {
-  return `<h1>What did not pass</h1><h2>${KINDS.bad.sign} Not accepted</h2>${cellTable(D.cells.filter(c => kind(c) === "bad"), query, "open")}<h2>${KINDS.known.sign} Accepted: known deviations, and refusals as declared</h2>${cellTable(D.cells.filter(c => kind(c) === "known"), query, "open")}`;
+  return `<h1>What did not pass</h1>${catalogs.filter(c => catalogKind(c) === "bad").map(c => `<div class="box"><span class="tag bad">${KINDS.bad.sign} ${esc(c.outcome)}</span> catalog ${link("catalog/" + c.name, c.name)}: ${esc(c.reason)}</div>`).join("")}<h2>${KINDS.bad.sign} Not accepted</h2>${cellTable(D.cells.filter(c => kind(c) === "bad"), query, "open")}<h2>${KINDS.known.sign} Accepted: known deviations, and refusals as declared</h2>${cellTable(D.cells.filter(c => kind(c) === "known"), query, "open")}`;
 }
 
 // ---- running
 function show() {
   const {path, query} = params(), page = path[0] || "";
   main.innerHTML = page === "scenarios" ? list(query) : page === "scenario" ? scenario(path.slice(1).join("/"), query) : page === "engines" ? `<h1>Engines</h1>${engineTable(D.engines)}`
-    : page === "engine" ? engine(path[1], query) : page === "open" ? notPassed(query) : page === "" ? overview(query) : `<h1>No such page</h1>${empty(`<a href="#/">To the overview</a>`)}`;
-  const nav = {scenario: "scenarios", engine: "engines"}[page] ?? page;
+    : page === "engine" ? engine(path[1], query) : page === "catalogs" ? catalogList() : page === "catalog" ? catalog(path[1]) : page === "open" ? notPassed(query) : page === "" ? overview(query) : `<h1>No such page</h1>${empty(`<a href="#/">To the overview</a>`)}`;
+  const nav = {scenario: "scenarios", engine: "engines", catalog: "catalogs"}[page] ?? page;
   document.querySelectorAll("nav a").forEach(a => a.dataset.page === nav ? a.setAttribute("aria-current", "page") : a.removeAttribute("aria-current"));
   document.title = (main.querySelector("h1")?.textContent || "report") + " – floe conformance";
 }

@@ -65,6 +65,17 @@ pub fn text(r: &Results) -> String {
             let _ = writeln!(out, "  {}: {}; to run it: {}", e.name, clip(&e.skipped, 300), e.command);
         }
     }
+    if !r.catalogs.is_empty() {
+        out.push_str("\ncatalogs:\n");
+    }
+    for c in &r.catalogs {
+        let said = match c.outcome {
+            Outcome::Pass => format!("pass, {} checks in {:.1} s", c.checks.len(), c.seconds),
+            Outcome::Skipped => format!("skipped: {}; to run it: {}", clip(&c.reason, 300), c.command),
+            o => format!("{}: {}", o.word(), clip(&c.reason, 300)),
+        };
+        let _ = writeln!(out, "  {}: {said}", c.name);
+    }
     for d in &r.stale_deviations {
         let _ = writeln!(out, "\nknown deviation no longer seen, remove its entry: {d}");
     }

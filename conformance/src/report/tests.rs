@@ -22,6 +22,7 @@ fn run() -> Results {
         scenarios: vec![],
         cells,
         stale_deviations: vec![],
+        catalogs: vec![],
     }
 }
 

@@ -113,6 +113,14 @@ fn check_snapshot(snapshot: &Snapshot, version: FormatVersion, last_sequence: i6
                 ))
                 .clause("REST-53"));
             }
+            // The table's next row id would then stay below ids that are taken.
+            Some(first) if first > next_row => {
+                return Err(Error::invalid(format!(
+                    "snapshot {} has first-row-id {first}; allowed: the table's next row id, {next_row}",
+                    snapshot.snapshot_id()
+                ))
+                .clause("META-6"));
+            }
             Some(_) => {}
             None => {
                 return Err(Error::invalid(format!(

@@ -1,5 +1,5 @@
-//! Catalogs shared with others: PyIceberg and Spark on the JDBC catalog (SQLite and PostgreSQL), PyIceberg and DuckDB on
-//! `floe serve`. Each reads the other's deletes.
+//! Catalogs shared with others: PyIceberg and Spark on the JDBC catalog (SQLite and PostgreSQL), PyIceberg, DuckDB and Spark
+//! on `floe serve`. Each reads the other's deletes.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,11 +12,11 @@ use floe_engine::sql::Session;
 use super::lake::{Props, props};
 use super::servers::{has, installed, must};
 
-const WALK: &str = "CREATE NAMESPACE walk; USE walk; \
+pub const WALK: &str = "CREATE NAMESPACE walk; USE walk; \
     CREATE TABLE t (id INT, s STRING) USING iceberg TBLPROPERTIES('format-version'='3', 'write.delete.mode'='merge-on-read'); \
     INSERT INTO t SELECT CAST(id AS INT), CAST(id AS STRING) FROM range(20000); DELETE FROM t WHERE id = 5000";
 
-fn script(name: &str) -> PathBuf {
+pub fn script(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/doctor").join(name)
 }
 
@@ -41,11 +41,11 @@ fn python() -> Option<PathBuf> {
     Some(home.join("venv/bin/python"))
 }
 
-async fn session(spec: &str, props: &Props) -> Session {
+pub async fn session(spec: &str, props: &Props) -> Session {
     Session::new(open_catalog(spec, "lake", props.clone()).await.unwrap(), "lake")
 }
 
-async fn count(session: &mut Session, sql: &str) -> usize {
+pub async fn count(session: &mut Session, sql: &str) -> usize {
     session.execute_one(sql).await.unwrap_or_else(|e| panic!("{sql}: {e}")).num_rows()
 }
 
@@ -75,20 +75,24 @@ async fn in_turns(python: &Path, spec: &str, floe: &Props, theirs: &[String], be
     side("read", &[format!("gone={}", gone.join(","))]);
 }
 
-/// Spark on the same database, when it is installed; the ids it deleted.
-fn spark(uri: &str, warehouse: &str, scratch: &Path) -> Vec<i32> {
+/// Folder of the databases' drivers for Java.
+pub fn jdbc_drivers() -> PathBuf {
+    installed("jdbc-drivers-1", |dir| {
+        for artifact in ["org.xerial:sqlite-jdbc:3.47.1.0", "org.postgresql:postgresql:42.7.7"] {
+            let to = format!("-DoutputDirectory={}", dir.display());
+            must(Command::new("mvn").args(["-B", "-q", "dependency:copy", &format!("-Dartifact={artifact}"), &to]));
+        }
+    })
+}
+
+/// Spark on the same catalog, when it is installed; the ids it deleted from `walk.t`, whose 5000 was gone.
+pub fn spark(uri: &str, warehouse: &str, scratch: &Path, token: &str) -> Vec<i32> {
     let home = Home::find().unwrap();
     let Some(spark) = find("spark35").ok().and_then(|e| engine(&e, &home)) else {
         eprintln!("without Spark: it is not installed (cargo floe engines install spark35)");
         return Vec::new();
     };
-    let drivers = installed("jdbc-drivers-1", |dir| {
-        for artifact in ["org.xerial:sqlite-jdbc:3.47.1.0", "org.postgresql:postgresql:42.7.7"] {
-            let to = format!("-DoutputDirectory={}", dir.display());
-            must(Command::new("mvn").args(["-B", "-q", "dependency:copy", &format!("-Dartifact={artifact}"), &to]));
-        }
-    });
-    let jars: Vec<String> = [spark.dir.join("jars"), drivers]
+    let jars: Vec<String> = [spark.dir.join("jars"), jdbc_drivers()]
         .iter()
         .flat_map(|d| std::fs::read_dir(d).unwrap())
         .map(|f| f.unwrap().path().display().to_string())
@@ -100,6 +104,7 @@ fn spark(uri: &str, warehouse: &str, scratch: &Path) -> Vec<i32> {
             .arg(script("spark_side.py"))
             .args([uri, warehouse, &jars.join(",")])
             .arg(scratch)
+            .arg(token)
             .env("PYSPARK_PYTHON", &python),
     );
     vec![7]
@@ -116,7 +121,7 @@ async fn a_sqlite_catalog_is_shared_with_pyiceberg_and_spark() {
     let theirs = ["name=lake", "type=sql", &format!("uri=sqlite:///{at}/c.db"), &format!("warehouse={warehouse}")];
     let theirs = theirs.map(String::from);
     in_turns(&python, &format!("sql:sqlite:{at}/c.db"), &props(&[("warehouse", &warehouse)]), &theirs, async || {
-        spark(&format!("jdbc:sqlite:{at}/c.db"), &warehouse, dir.path())
+        spark(&format!("jdbc:sqlite:{at}/c.db"), &warehouse, dir.path(), "")
     })
     .await;
 }
@@ -139,13 +144,13 @@ async fn a_postgresql_catalog_is_shared_with_pyiceberg_and_spark() {
     ];
     let theirs = theirs.map(String::from);
     in_turns(&python, &server.spec(), &props(&[("warehouse", &warehouse)]), &theirs, async || {
-        spark(&format!("jdbc:postgresql://{database}"), &warehouse, dir.path())
+        spark(&format!("jdbc:postgresql://{database}"), &warehouse, dir.path(), "")
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn floes_server_is_shared_with_pyiceberg_and_duckdb() {
+async fn floes_server_is_shared_with_pyiceberg_duckdb_and_spark() {
     let Some(python) = python() else {
         return;
     };
@@ -161,10 +166,12 @@ async fn floes_server_is_shared_with_pyiceberg_and_duckdb() {
     let spec = format!("rest:{uri}");
     let mine = props(&[("token", "sEcReT")]);
     in_turns(&python, &spec, &mine, &theirs, async || {
-        let (python, uri) = (python.clone(), uri.clone());
-        let run = move || must(Command::new(python).arg(script("duckdb_side.py")).args([&uri, "sEcReT"]));
-        tokio::task::spawn_blocking(run).await.unwrap();
-        Vec::new()
+        let (python, uri, scratch) = (python.clone(), uri.clone(), dir.path().to_path_buf());
+        let run = move || {
+            must(Command::new(python).arg(script("duckdb_side.py")).args([&uri, "sEcReT"]));
+            spark(&uri, "", &scratch, "sEcReT")
+        };
+        tokio::task::spawn_blocking(run).await.unwrap()
     })
     .await;
     let mut session = session(&spec, &mine).await;

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use floe_conformance::cli::doctor::examine;
+use floe_conformance::matrix::catalogs::put_on;
+use floe_conformance::matrix::result::Outcome;
 use floe_engine::catalog::{Catalog, open_catalog};
 use floe_engine::sql::Session;
 
@@ -25,8 +26,9 @@ pub async fn carries(spec: &str, props: &Props, can: Abilities) {
     run(open(spec, props).await, can, &outside.path().display().to_string()).await;
     loses_no_commit(spec, props).await;
     keeps_deletes(spec, props).await;
-    let steps = examine(spec, props.clone(), false).await;
-    assert!(steps.len() >= 7 && steps.iter().all(|s| s.outcome.is_ok()), "{spec}: {steps:?}");
+    // The doctor's steps and the walk-through, as a conformance run has them.
+    let checks = put_on(spec, props.clone()).await;
+    assert!(checks.len() >= 25 && checks.iter().all(|c| c.outcome == Outcome::Pass), "{spec}: {checks:?}");
 }
 
 async fn loses_no_commit(spec: &str, props: &Props) {

@@ -14,3 +14,4 @@ mod interop;
 mod lake;
 mod s3;
 mod servers;
+mod trino;

@@ -1,14 +1,21 @@
-"""Spark's side of a shared JDBC catalog. Arguments: JDBC URI, warehouse, jars (comma-separated), scratch folder."""
+"""Spark's side of a shared catalog. Arguments: its URI (jdbc:, thrift:, http:), warehouse, jars (comma-separated), scratch folder, token."""
 import sys
 
 from pyspark.sql import SparkSession
 
-uri, warehouse, jars, scratch = sys.argv[1:5]
+uri, warehouse, jars, scratch, token = sys.argv[1:6]
 lake = "spark.sql.catalog.lake"
+kind = {"jdbc": "jdbc", "thrift": "hive", "http": "rest"}[uri.split(":")[0]]
+options = {"type": kind, "uri": uri}
+if kind != "rest":
+    options["warehouse"] = warehouse
+if kind == "jdbc":
+    options["jdbc.user"] = "floe"
+if token:
+    options["token"] = token
 spark = (SparkSession.builder.master("local[1]").config("spark.jars", jars).config("spark.driver.memory", "1g")
          .config("spark.sql.extensions", "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions")
-         .config(lake, "org.apache.iceberg.spark.SparkCatalog").config(f"{lake}.catalog-impl", "org.apache.iceberg.jdbc.JdbcCatalog")
-         .config(f"{lake}.uri", uri).config(f"{lake}.warehouse", warehouse).config(f"{lake}.jdbc.user", "floe")
+         .config(lake, "org.apache.iceberg.spark.SparkCatalog").config(map={f"{lake}.{k}": v for k, v in options.items()})
          .config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "1").config("spark.local.dir", scratch)
          .config("spark.sql.warehouse.dir", scratch + "/spark-warehouse").config("spark.driver.bindAddress", "127.0.0.1")
          .config("spark.driver.host", "127.0.0.1").getOrCreate())

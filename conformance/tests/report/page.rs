@@ -15,6 +15,8 @@ fn places() -> Vec<(&'static str, String)> {
         ("engines", "#/engines".into()),
         ("engine", "#/engine/other".into()),
         ("open", "#/open".into()),
+        ("catalogs", "#/catalogs".into()),
+        ("catalog", "#/catalog/broken".into()),
     ]
 }
 
@@ -53,6 +55,7 @@ async fn the_page_works_from_disk_in_a_browser() {
     scenario(&b, &page).await;
     filters(&b, &page).await;
     engine_and_nowhere(&b, &page).await;
+    catalogs(&b, &page).await;
     assert_eq!(b.complaints().await, Vec::<String>::new());
     b.close().await;
 }
@@ -151,6 +154,28 @@ async fn engine_and_nowhere(b: &Browser, page: &str) {
         seen.push(b.text("#theme").await);
     }
     assert_eq!(seen, ["Light", "Dark", "Auto"]);
+}
+
+async fn catalogs(b: &Browser, page: &str) {
+    b.open(page).await;
+    assert!(
+        b.text("main").await.contains("needs an account & its keys"),
+        "the overview lists the skipped with the reason"
+    );
+    b.click("nav a[data-page=catalogs]").await;
+    assert_eq!(b.text("h1").await, "Catalogs");
+    let text = b.text("main table").await;
+    for said in ["✓ pass", "2 checks in 0.5 s", "✗ fail", "○ skipped", "--catalogs elsewhere"] {
+        assert!(text.contains(said), "{said} in {text}");
+    }
+    b.click("tbody tr:nth-child(2) a").await;
+    assert_eq!(b.text("h1").await, "Catalog broken");
+    assert_eq!(b.text(".have mark").await.trim(), "<b>7</b>");
+    assert_eq!(b.js("return document.querySelector('nav a[aria-current]').dataset.page").await, "catalogs");
+    b.open(&format!("{page}#/catalog/none")).await;
+    assert_eq!(b.text("h1").await, "No such catalog");
+    b.open(&format!("{page}#/open")).await;
+    assert!(b.text("main").await.contains("catalog broken: step 2"), "a catalog that fails is among what did not pass");
 }
 
 #[tokio::test(flavor = "multi_thread")]

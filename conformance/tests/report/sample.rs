@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use floe_conformance::drivers::{Driver, Floe};
-use floe_conformance::matrix::result::{Cell, Check, EngineRow, Outcome, Results};
+use floe_conformance::matrix::result::{CatalogResult, Cell, Check, EngineRow, Outcome, Results};
 use floe_conformance::matrix::{Session, run_scenario};
 use floe_conformance::scenario;
 
@@ -91,5 +91,27 @@ async fn make(folder: &Path) -> Results {
         scenarios,
         cells,
         stale_deviations: vec![],
+        catalogs: catalogs(),
     }
+}
+
+/// A catalog that passed, one that failed, one that was skipped.
+fn catalogs() -> Vec<CatalogResult> {
+    let row = |name: &str, outcome, reason: &str, checks| CatalogResult {
+        name: name.into(),
+        title: format!("Catalog {name}"),
+        outcome,
+        reason: reason.into(),
+        command: format!("cargo floe conformance --engines floe --catalogs {name}"),
+        checks,
+        seconds: 0.5,
+    };
+    let mut wrong = Check::new(2, "SELECT count(*) FROM mytable_v3", Outcome::Fail, "another answer");
+    (wrong.expected, wrong.got) = ("99999".into(), "<b>7</b>".into());
+    let why = "step 2, SELECT count(*) FROM mytable_v3: another answer";
+    vec![
+        row("fine", Outcome::Pass, "", vec![Check::pass(1, "reach"), Check::pass(2, "list namespaces")]),
+        row("broken", Outcome::Fail, why, vec![Check::pass(1, "reach"), wrong]),
+        row("elsewhere", Outcome::Skipped, "needs an account & its keys", vec![]),
+    ]
 }

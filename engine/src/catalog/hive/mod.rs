@@ -1,6 +1,6 @@
 //! The Hive metastore: a database is a namespace, the pointer is the parameter `metadata_location` of an external table
 //! (CAT-5). A commit writes a metadata file, takes the table's lock, looks at the pointer and replaces it; a table or catalog
-//! with `engine.hive.lock-enabled=false` relies on the metastore's own compare-and-swap instead, which must have HIVE-26882.
+//! with `engine.hive.lock-enabled=false` (PROP-36) relies on the metastore's own compare-and-swap instead, which must have HIVE-26882.
 
 mod client;
 mod convert;
@@ -27,7 +27,8 @@ use crate::io::FileIo;
 use crate::table::Metadata;
 use crate::{Error, ErrorKind, Result, Table};
 
-const LOCK_ENABLED: &str = "engine.hive.lock-enabled";
+/// The property of a table, or of a catalog as Java's configuration names it or without its prefix.
+const LOCK_ENABLED: [&str; 2] = ["engine.hive.lock-enabled", "iceberg.engine.hive.lock-enabled"];
 
 /// A catalog in a Hive metastore.
 pub struct HiveCatalog {
@@ -51,7 +52,8 @@ impl std::fmt::Debug for HiveCatalog {
 impl HiveCatalog {
     /// Connects to the metastore at `thrift://HOST:PORT` (several, separated by commas, are tried in turn) and asks it for
     /// its databases. Properties: `warehouse` (where new databases go, else the metastore's choice),
-    /// `iceberg.hive.lock-timeout-ms` (180,000), `engine.hive.lock-enabled` (true), and those of the file stores.
+    /// `iceberg.hive.lock-timeout-ms` (180,000), `iceberg.engine.hive.lock-enabled` (true; PROP-36), and those of the file
+    /// stores.
     pub async fn open(name: &str, uri: &str, props: HashMap<String, String>) -> Result<Self> {
         if props.get("hive.metastore.sasl.enabled").is_some_and(|v| v.eq_ignore_ascii_case("true")) {
             return Err(Error::unsupported(
@@ -64,7 +66,7 @@ impl HiveCatalog {
                 Error::invalid(format!("iceberg.hive.lock-timeout-ms is {v:?}; a number of milliseconds is allowed"))
             })?,
         };
-        lock_enabled(&props)?;
+        lock_enabled(&props, &LOCK_ENABLED)?;
         let io = FileIo::new(props.clone());
         let client = Client::new(uri, Duration::from_millis(timeout))?;
         client.databases().await?;
@@ -285,7 +287,11 @@ impl Catalog for HiveCatalog {
     async fn commit_table(self: Arc<Self>, commit: TableCommit) -> Result<Table> {
         check_commit(&commit)?;
         let ident = commit.base.ident().clone();
-        let locked = lock_enabled(commit.base.metadata().properties())?.or(lock_enabled(&self.props)?).unwrap_or(true);
+        // The table's word counts before the catalog's, and that of the state the commit starts from (PROP-36).
+        let locked = match lock_enabled(commit.base.metadata().properties(), &LOCK_ENABLED[..1])? {
+            Some(locked) => locked,
+            None => lock_enabled(&self.props, &LOCK_ENABLED)?.unwrap_or(true),
+        };
         let database = database_name(ident.namespace())?;
         // Looked at before anything is written: most lost races end here.
         let (_, current) = self.find(&ident).await?;
@@ -358,13 +364,13 @@ fn refuse_upper_case(ident: &TableIdent) -> Result<()> {
     Ok(())
 }
 
-fn lock_enabled(props: &HashMap<String, String>) -> Result<Option<bool>> {
-    props
-        .get(LOCK_ENABLED)
-        .map(|v| {
-            v.to_ascii_lowercase()
-                .parse()
-                .map_err(|_| Error::invalid(format!("{LOCK_ENABLED} is {v:?}; allowed: true, false")))
-        })
-        .transpose()
+/// The first of `keys` that is set.
+fn lock_enabled(props: &HashMap<String, String>, keys: &[&str]) -> Result<Option<bool>> {
+    let set = keys.iter().find_map(|k| props.get(*k).map(|v| (*k, v)));
+    set.map(|(key, v)| {
+        v.to_ascii_lowercase()
+            .parse()
+            .map_err(|_| Error::invalid(format!("{key} is {v:?}; allowed: true, false")).clause("PROP-36"))
+    })
+    .transpose()
 }

@@ -134,6 +134,7 @@ async fn faults_of_a_metastore_have_their_kinds() {
         ("", &[][..]),
         ("http://h:1", &[]),
         ("127.0.0.1:1", &[("engine.hive.lock-enabled", "maybe")]),
+        ("127.0.0.1:1", &[("iceberg.engine.hive.lock-enabled", "no")]),
         ("127.0.0.1:1", &[("iceberg.hive.lock-timeout-ms", "soon")]),
     ] {
         assert_eq!(open(uri, props).await.unwrap_err().kind(), ErrorKind::InvalidInput, "{uri} {props:?}");

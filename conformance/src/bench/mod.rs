@@ -1,6 +1,7 @@
 //! The cross-engine benchmark: one workload on every engine that is there, in one interleaved run. Rows are compared with a
 //! model before any time counts; every sample is kept, and the table is made from the samples alone.
 
+pub mod cdc;
 mod model;
 mod run;
 mod table;
@@ -13,14 +14,28 @@ use serde::{Deserialize, Serialize};
 pub use run::run;
 pub use table::text;
 
+/// What is measured.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Workload {
+    /// INSERT, DELETE, UPDATE, MERGE and scans.
+    #[default]
+    Statements,
+    /// Changelog and sync.
+    Cdc,
+}
+
 /// How large and how often.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
+    /// What is measured.
+    #[serde(default)]
+    pub workload: Workload,
     /// Rows of each table, in 4 data files.
     pub rows: u32,
     /// Warm samples of each measurement, after one cold one.
     pub samples: u32,
-    /// Strategies: `merge-on-read`, `copy-on-write`.
+    /// Strategies of the tables, of the sources for [`Workload::Cdc`]: `merge-on-read`, `copy-on-write`.
     pub modes: Vec<String>,
 }
 
@@ -56,6 +71,12 @@ pub struct Sample {
     /// Bytes the statement added to the table's folder; 0 for a query.
     #[serde(default)]
     pub bytes: u64,
+    /// Rows that it handled, where that is what its speed is measured by.
+    #[serde(default)]
+    pub rows: u64,
+    /// Peak memory of floe's process during it, in MiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak_mib: Option<f64>,
 }
 
 /// Everything of a run.

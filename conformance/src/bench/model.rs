@@ -89,7 +89,8 @@ impl Model {
     }
 }
 
-fn fresh(id: u32) -> u32 {
+/// `n` of a row that nothing has changed.
+pub(super) fn fresh(id: u32) -> u32 {
     (u64::from(id) * 7919 % 1_000_003) as u32
 }
 

@@ -10,10 +10,12 @@ use super::{Contender, Plan, Report, Sample};
 use crate::drivers::Driver;
 use crate::facts::TableState;
 use crate::protocol::{Answer, TableRef};
+use crate::value::Rows;
 
 /// Name of the shared catalog in statements.
-const CATALOG: &str = "ice";
-const NAMESPACE: &str = "bench";
+pub(super) const CATALOG: &str = "ice";
+/// Namespace of the benchmark's tables.
+pub(super) const NAMESPACE: &str = "bench";
 
 /// A table of one writer and mode, with what its rows must be.
 struct Subject {
@@ -43,15 +45,7 @@ pub async fn run(
     run.changes(&mut subjects, &per(|i| Change::Update(30 + i))).await;
     run.changes(&mut subjects, &per(|i| Change::Merge(60 + i))).await;
     run.scans(&mut subjects, "after all changes").await;
-    let engines = run
-        .drivers
-        .iter()
-        .map(|d| Contender {
-            name: d.name().into(),
-            version: d.hello().version.clone(),
-            iceberg: d.hello().iceberg.clone(),
-        })
-        .collect();
+    let engines = contenders(run.drivers);
     Report {
         schema: 1,
         floe: env!("CARGO_PKG_VERSION").into(),
@@ -72,18 +66,6 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn table(&self, name: &str) -> TableRef {
-        let folder = self.warehouse.join(NAMESPACE).join(name);
-        let state = TableState::read(&folder).ok().flatten();
-        TableRef {
-            namespace: NAMESPACE.into(),
-            name: name.into(),
-            location: folder.display().to_string(),
-            metadata: state.map_or_else(String::new, |s| s.metadata.display().to_string()),
-            snapshot: None,
-        }
-    }
-
     /// Makes a table for each writer and mode.
     async fn make(&mut self) -> Vec<Subject> {
         let mut out = Vec::new();
@@ -108,7 +90,7 @@ impl Run<'_> {
                          'write.delete.mode'='{mode}', 'write.update.mode'='{mode}', 'write.merge.mode'='{mode}')"
                     ),
                 ] {
-                    let table = self.table(&subject.name);
+                    let table = table(self.warehouse, &subject.name);
                     if let Some(why) = failure(self.drivers[writer].apply(&sql, &table).await) {
                         subject.broken = why;
                     }
@@ -122,7 +104,7 @@ impl Run<'_> {
 
     /// Times one statement of a table's writer.
     async fn statement(&mut self, s: &mut Subject, what: &str, sql: &str, round: u32) {
-        let table = self.table(&s.name);
+        let table = table(self.warehouse, &s.name);
         (self.tell)(&format!("{what}: {} {}", self.drivers[s.writer].name(), s.mode));
         let before = bytes(Path::new(&table.location));
         let start = Instant::now();
@@ -140,6 +122,8 @@ impl Run<'_> {
             seconds: s.broken.is_empty().then_some(seconds),
             reason: s.broken.clone(),
             bytes: bytes(Path::new(&table.location)).saturating_sub(before),
+            rows: 0,
+            peak_mib: None,
         });
     }
 
@@ -189,6 +173,8 @@ impl Run<'_> {
                             seconds,
                             reason,
                             bytes: 0,
+                            rows: 0,
+                            peak_mib: None,
                         });
                     }
                 }
@@ -198,25 +184,52 @@ impl Run<'_> {
 
     /// Asks the question; the seconds when the answer is the model's.
     async fn ask(&mut self, reader: usize, s: &Subject, wide: bool) -> Result<f64, String> {
-        let table = self.table(&s.name);
+        let table = table(self.warehouse, &s.name);
         let sql = format!("{}{CATALOG}.{NAMESPACE}.{}", if wide { WIDE } else { NARROW }, s.name);
         let start = Instant::now();
         let answer = self.drivers[reader].query(&sql, &table).await;
         let seconds = start.elapsed().as_secs_f64();
-        let rows = match answer {
-            Answer::Ok(rows) => rows.rows.unwrap_or_default(),
-            other => return Err(failure(other).unwrap_or_default()),
-        };
-        // sums are integers of several types: their digits are compared
-        let plain = |v: &Value| v.as_str().map_or_else(|| v.to_string(), str::to_string);
-        let got: Vec<Vec<String>> = rows.iter().map(|r| r.iter().map(plain).collect()).collect();
+        let got = texts(answer)?;
         let want = s.model.answer(wide);
         if got == [want.clone()] { Ok(seconds) } else { Err(format!("wrong rows: {got:?} instead of {want:?}")) }
     }
 }
 
+/// A table of the shared warehouse in its newest state.
+pub(super) fn table(warehouse: &Path, name: &str) -> TableRef {
+    let folder = warehouse.join(NAMESPACE).join(name);
+    let state = TableState::read(&folder).ok().flatten();
+    TableRef {
+        namespace: NAMESPACE.into(),
+        name: name.into(),
+        location: folder.display().to_string(),
+        metadata: state.map_or_else(String::new, |s| s.metadata.display().to_string()),
+        snapshot: None,
+    }
+}
+
+/// What the engines said of themselves.
+pub(super) fn contenders(drivers: &[Box<dyn Driver>]) -> Vec<Contender> {
+    let one = |d: &Box<dyn Driver>| Contender {
+        name: d.name().into(),
+        version: d.hello().version.clone(),
+        iceberg: d.hello().iceberg.clone(),
+    };
+    drivers.iter().map(one).collect()
+}
+
+/// Rows as texts; sums are integers of several types, of which the digits count.
+pub(super) fn texts(answer: Answer<Rows>) -> Result<Vec<Vec<String>>, String> {
+    let rows = match answer {
+        Answer::Ok(rows) => rows.rows.unwrap_or_default(),
+        other => return Err(failure(other).unwrap_or_default()),
+    };
+    let plain = |v: &Value| v.as_str().map_or_else(|| v.to_string(), str::to_string);
+    Ok(rows.iter().map(|r| r.iter().map(plain).collect()).collect())
+}
+
 /// Why there is no result.
-fn failure<T>(a: Answer<T>) -> Option<String> {
+pub(super) fn failure<T>(a: Answer<T>) -> Option<String> {
     match a {
         Answer::Ok(_) => None,
         Answer::Refused(m) => Some(format!("refused: {m}")),
@@ -226,7 +239,7 @@ fn failure<T>(a: Answer<T>) -> Option<String> {
 }
 
 /// Bytes in a folder.
-fn bytes(folder: &Path) -> u64 {
+pub(super) fn bytes(folder: &Path) -> u64 {
     std::fs::read_dir(folder)
         .into_iter()
         .flatten()
@@ -240,7 +253,7 @@ fn bytes(folder: &Path) -> u64 {
 }
 
 /// Processor and number of cores, as the system tells.
-fn machine() -> String {
+pub(super) fn machine() -> String {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = info.lines().find_map(|l| l.strip_prefix("model name")).unwrap_or_default();
     let model = model.trim_start_matches([' ', '\t', ':']);

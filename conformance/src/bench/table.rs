@@ -20,8 +20,18 @@ pub fn text(r: &Report) -> String {
     }
     let _ = writeln!(
         out,
-        "\n{:32} {:14} {:10} {:10} {:>8} {:>8} {:>15} {:>9} {:>10}",
-        "measurement", "mode", "engine", "writer", "cold s", "warm s", "min-max s", "to floe", "bytes"
+        "\n{:44} {:14} {:10} {:10} {:>8} {:>8} {:>15} {:>9} {:>10} {:>10} {:>8}",
+        "measurement",
+        "mode",
+        "engine",
+        "writer",
+        "cold s",
+        "warm s",
+        "min-max s",
+        "to floe",
+        "bytes",
+        "rows/s",
+        "peak MiB"
     );
     let mut order: Vec<(&str, &str)> = Vec::new();
     let mut lines: BTreeMap<(&str, &str, &str, &str), Line<'_>> = BTreeMap::new();
@@ -48,7 +58,7 @@ pub fn text(r: &Report) -> String {
 }
 
 fn line(what: &str, mode: &str, engine: &str, writer: &str, samples: &Line<'_>, base: Option<f64>) -> String {
-    let head = format!("{what:32} {mode:14} {engine:10} {writer:10}");
+    let head = format!("{what:44} {mode:14} {engine:10} {writer:10}");
     if let Some(s) = samples.iter().find(|s| s.seconds.is_none()) {
         return format!(
             "{head} - ({})",
@@ -57,18 +67,22 @@ fn line(what: &str, mode: &str, engine: &str, writer: &str, samples: &Line<'_>, 
     }
     let cold = samples.first().and_then(|s| s.seconds).map_or_else(|| "-".into(), |s| format!("{s:.3}"));
     let bytes: u64 = samples.iter().map(|s| s.bytes).sum::<u64>() / samples.len().max(1) as u64;
+    let rows = samples.iter().map(|s| s.rows).max().unwrap_or_default();
+    let peak = samples.iter().filter_map(|s| s.peak_mib).max_by(f64::total_cmp);
+    let peak = peak.map_or_else(|| "-".into(), |p| format!("{p:.0}"));
     match warm(samples) {
-        None => format!("{head} {cold:>8} {:>8} {:>15} {:>9} {bytes:>10}", "-", "-", "-"),
+        None => format!("{head} {cold:>8} {:>8} {:>15} {:>9} {bytes:>10} {:>10} {peak:>8}", "-", "-", "-", "-"),
         Some((median, min, max)) => {
             let ratio = base.map_or_else(|| "-".into(), |b| format!("{:.2}", median / b));
             let spread = format!("{min:.3}-{max:.3}");
-            format!("{head} {cold:>8} {median:>8.3} {spread:>15} {ratio:>9} {bytes:>10}")
+            let speed = if rows == 0 { "-".into() } else { format!("{:.0}", rows as f64 / median) };
+            format!("{head} {cold:>8} {median:>8.3} {spread:>15} {ratio:>9} {bytes:>10} {speed:>10} {peak:>8}")
         }
     }
 }
 
 /// Median, least and greatest of the warm samples.
-fn warm(samples: &Line<'_>) -> Option<(f64, f64, f64)> {
+pub(super) fn warm(samples: &Line<'_>) -> Option<(f64, f64, f64)> {
     let mut t: Vec<f64> = samples.iter().filter(|s| s.round > 0).filter_map(|s| s.seconds).collect();
     t.sort_by(f64::total_cmp);
     Some((*t.get(t.len() / 2)?, *t.first()?, *t.last()?))

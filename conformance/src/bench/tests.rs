@@ -1,13 +1,18 @@
 //! floe alone through the whole workload, and the model beside what SQL says.
 
 use super::model::{Change, Model};
-use super::{Contender, Plan, Report, Sample, run, text};
+use super::{Contender, Plan, Report, Sample, Workload, run, text};
 use crate::drivers::{Driver, Floe};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn floe_runs_the_workload_with_the_rows_of_the_model() {
     let dir = tempfile::tempdir().expect("folder");
-    let plan = Plan { rows: 3000, samples: 2, modes: vec!["merge-on-read".into(), "copy-on-write".into()] };
+    let plan = Plan {
+        workload: Workload::Statements,
+        rows: 3000,
+        samples: 2,
+        modes: vec!["merge-on-read".into(), "copy-on-write".into()],
+    };
     let floe = Floe::new(dir.path(), "ice").expect("floe");
     let mut drivers: Vec<Box<dyn Driver>> = vec![Box::new(floe)];
     let report = run(&plan, dir.path(), &mut drivers, vec![("x".into(), "not here".into())], &|_| ()).await;
@@ -50,12 +55,14 @@ fn a_wrong_or_missing_answer_has_no_time_and_says_why() {
         seconds,
         reason: reason.into(),
         bytes: 0,
+        rows: 0,
+        peak_mib: None,
     };
     let report = Report {
         schema: 1,
         floe: "0".into(),
         machine: "m".into(),
-        plan: Plan { rows: 1, samples: 1, modes: vec![] },
+        plan: Plan { workload: Workload::Statements, rows: 1, samples: 1, modes: vec![] },
         engines: vec![Contender { name: "floe".into(), version: "0".into(), iceberg: String::new() }],
         absent: vec![],
         samples: vec![

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::conformance::{CATALOG, Launcher, bar, others, prepare, shared_catalog, start};
 use super::signals::asked_to_end;
-use crate::bench::{self, Plan};
+use crate::bench::{self, Plan, Workload};
 use crate::drivers::{Driver, Floe, kill_all};
 
 /// Arguments of `floe bench`.
@@ -16,12 +16,20 @@ Engines that write make a table each (3 columns, 4 data files), change it, and e
 they take turns. An answer is compared with a model of the rows before its time counts. OUT/bench.json holds every sample, \
 OUT/bench.txt the table that is printed. What floe does in one process it does in this one; the others are processes of their own.
 
+The workload cdc updates 1 % and 2 % of a source and reads the changes: floe and Spark by create_changelog_view, DuckDB by a diff of \
+the whole table before and after. floe brings a copy into step by its sync, Spark by MERGE of the view. The changes and every copy are \
+compared with the model; the last lines say how far the targets are.
+
 Examples:
   floe bench --engines floe,duckdb --rows 1000000
-  floe bench --engines floe,spark35,duckdb,polars,pyiceberg --rows 20000000 --modes merge-on-read")]
+  floe bench --engines floe,spark35,duckdb,polars,pyiceberg --rows 20000000 --modes merge-on-read
+  floe bench --workload cdc --rows 20000000 --samples 3")]
 pub struct BenchArgs {
-    /// Engines that take part, by name
-    #[arg(long, value_delimiter = ',', default_value = "floe,spark35,duckdb,polars,pyiceberg")]
+    /// What is measured
+    #[arg(long, value_enum, default_value = "statements")]
+    workload: Measured,
+    /// Engines that take part, by name [default: floe,spark35,duckdb; for statements polars and pyiceberg too]
+    #[arg(long, value_delimiter = ',')]
     engines: Vec<String>,
     /// Rows of each table
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
@@ -29,7 +37,7 @@ pub struct BenchArgs {
     /// Warm samples of each measurement, after a cold one
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=20))]
     samples: u32,
-    /// Strategies of DELETE, UPDATE and MERGE
+    /// Strategies of DELETE, UPDATE and MERGE (of the source, for cdc)
     #[arg(long, value_delimiter = ',', default_value = "merge-on-read,copy-on-write",
           value_parser = ["merge-on-read", "copy-on-write"])]
     modes: Vec<String>,
@@ -39,6 +47,19 @@ pub struct BenchArgs {
     /// No progress, only the table
     #[arg(long)]
     quiet: bool,
+}
+
+/// Seconds that a statement of the workload cdc may take.
+const STEP_SECONDS: u64 = 1800;
+/// Memory of Spark's virtual machine, as its driver takes it.
+const SPARK_MEMORY: &str = "FLOE_SPARK_MEMORY";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Measured {
+    /// INSERT, DELETE, UPDATE, MERGE and scans
+    Statements,
+    /// Changelog and sync
+    Cdc,
 }
 
 /// Runs the subcommand. `Ok(0)` when every engine that took part gave right rows wherever it answered, else `Ok(1)`.
@@ -52,16 +73,31 @@ pub async fn run(args: &BenchArgs) -> Result<i32, String> {
 }
 
 async fn measure(args: &BenchArgs) -> Result<i32, String> {
-    let others = others(&args.engines)?;
+    let cdc = args.workload == Measured::Cdc;
+    let mut names = args.engines.clone();
+    if names.is_empty() {
+        names = ["floe", "spark35", "duckdb"].map(String::from).to_vec();
+        if !cdc {
+            names.extend(["polars", "pyiceberg"].map(String::from));
+        }
+    }
+    let others = others(&names)?;
     let out = prepare(&args.out)?;
     let bar = bar(args.quiet);
     let mut drivers: Vec<Box<dyn Driver>> = Vec::new();
     let mut absent = Vec::new();
-    if others.len() < args.engines.len() {
+    if others.len() < names.len() {
         drivers.push(Box::new(Floe::new(&out.join("warehouse"), CATALOG).map_err(|e| e.to_string())?));
     }
     let rest = shared_catalog(&out).await?;
-    for engine in others {
+    for mut engine in others {
+        if cdc {
+            // whole tables are sorted and joined
+            engine.step_timeout = engine.step_timeout.max(STEP_SECONDS);
+            if engine.name.starts_with("spark") && std::env::var_os(SPARK_MEMORY).is_none() {
+                engine.env.insert(SPARK_MEMORY.into(), "6g".into());
+            }
+        }
         bar.set_message(format!("starting {}", engine.name));
         let (row, process) = start(engine, Launcher::Native, &out, rest.uri(), &[]).await;
         match process {
@@ -69,16 +105,21 @@ async fn measure(args: &BenchArgs) -> Result<i32, String> {
             None => absent.push((row.name, row.skipped)),
         }
     }
-    let plan = Plan { rows: args.rows, samples: args.samples, modes: args.modes.clone() };
-    let report = bench::run(&plan, &out.join("warehouse"), &mut drivers, absent, &|what| {
-        bar.set_message(what.to_string());
-    })
-    .await;
+    let workload = if cdc { Workload::Cdc } else { Workload::Statements };
+    let plan = Plan { workload, rows: args.rows, samples: args.samples, modes: args.modes.clone() };
+    let (warehouse, tell) = (out.join("warehouse"), |what: &str| bar.set_message(what.to_string()));
+    let report = match plan.workload {
+        Workload::Statements => bench::run(&plan, &warehouse, &mut drivers, absent, &tell).await,
+        Workload::Cdc => bench::cdc::run(&plan, &warehouse, &mut drivers, absent, &tell).await?,
+    };
     for d in &mut drivers {
         d.stop().await;
     }
     bar.finish_and_clear();
-    let text = bench::text(&report);
+    let mut text = bench::text(&report);
+    if cdc {
+        text += &bench::cdc::targets(&report);
+    }
     let write = |name: &str, bytes: &[u8]| {
         let path = out.join(name);
         std::fs::write(&path, bytes).map_err(|e| format!("cannot write {}: {e}", path.display()))

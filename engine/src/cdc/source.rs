@@ -3,7 +3,7 @@
 use iceberg::spec::MAIN_BRANCH;
 
 use super::changelog::{ChangelogScan, MetaColumns};
-use super::config::{CdcReadConfig, RangeStart, Strategy, SyncConfig};
+use super::config::{CdcReadConfig, SyncConfig};
 use super::range::{self, End, Lag, Start};
 use crate::{Error, Result, Table};
 
@@ -28,14 +28,10 @@ impl CdcSource {
     pub fn new(config: CdcReadConfig, table: Table) -> Result<Self> {
         let meta = if config.include_metadata_columns { MetaColumns::All } else { MetaColumns::Type };
         let head = table.snapshot_of_ref(config.branch.as_deref().unwrap_or(MAIN_BRANCH)).map(|s| s.snapshot_id());
-        let next = match &config.start {
-            RangeStart::Snapshot(s) => Start::At(s.clone()),
-            RangeStart::AfterSnapshot(s) => Start::After(s.clone()),
-            RangeStart::Timestamp(ms) => Start::AtTime(*ms),
-            RangeStart::Unset => match (config.effective_strategy(), head) {
-                (Strategy::Latest, Some(id)) => Start::After(id.to_string()),
-                _ => Start::Beginning,
-            },
+        let next = match (config.start.fixed(), head) {
+            (Some(start), _) => start,
+            (None, Some(id)) => Start::After(id.to_string()),
+            (None, None) => Start::Beginning,
         };
         if config.streaming && config.net_changes {
             return Err(

@@ -357,6 +357,10 @@ async fn a_stream_starts_and_ends_where_it_is_told() {
         (format!(", from_snapshot: {}", ids[1]), 2),
         (format!(", start_snapshot_id: {}", ids[1]), 1),
         (format!(", from_timestamp: {}", times[2]), 1),
+        (format!(", starting_strategy: snapshot, from_snapshot: {}", ids[1]), 2),
+        (format!(", starting_strategy: snapshot, start_snapshot_id: {}", ids[1]), 1),
+        (format!(", starting_strategy: timestamp, from_timestamp: {}", times[1]), 2),
+        (format!(", starting_strategy: timestamp, from_timestamp: {}", times[2] + 1), 0),
         (format!(", from_timestamp: {}, to_timestamp: {}", times[0], times[1]), 2),
         (format!(", from_snapshot: {}, to_snapshot: {}", ids[0], ids[1]), 2),
     ] {

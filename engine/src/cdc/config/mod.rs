@@ -12,7 +12,7 @@ mod write;
 
 use std::collections::BTreeMap;
 
-pub use read::{CdcReadConfig, RangeStart, ReadConfig, Strategy};
+pub use read::{CdcReadConfig, RangeStart, ReadConfig};
 pub use section::Section;
 pub use sync::{DeleteFormat, SchemaEvolution, SyncConfig};
 pub use terms::{Direction, PartitionTerm, SortTerm, parse_partition_term, parse_sort_term};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{CatalogConfig, Columns, Section, catalog, columns, names_once, table_name};
-use crate::cdc::range::End;
+use crate::cdc::range::{End, Start};
 use crate::{Error, Result};
 
 /// A Managed I/O read: one table at its current snapshot.
@@ -24,23 +24,87 @@ pub struct ReadConfig {
 /// Where a range of changes starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RangeStart {
+    /// `starting_strategy: earliest`, the default of a batch: with the oldest snapshot.
+    Earliest,
+    /// `starting_strategy: latest`, the default of a stream: after the snapshot that is current when the read starts.
+    Latest,
     /// `from_snapshot` (inclusive): id, or name of a branch or tag.
     Snapshot(String),
     /// `start_snapshot_id` (exclusive, as Spark's option): id, or name of a branch or tag.
     AfterSnapshot(String),
     /// `from_timestamp`: snapshots committed at or after these milliseconds since the epoch.
     Timestamp(i64),
-    /// Not given: the starting strategy decides.
-    Unset,
 }
 
-/// Where to start when no start is given.
+/// Values of `starting_strategy`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Strategy {
-    /// From the oldest snapshot; default of a batch.
+enum Strategy {
     Earliest,
-    /// After the current snapshot; default of a stream.
     Latest,
+    Snapshot,
+    Timestamp,
+}
+
+impl Strategy {
+    const NAMES: [(&str, Self); 4] = [
+        ("earliest", Self::Earliest),
+        ("latest", Self::Latest),
+        ("snapshot", Self::Snapshot),
+        ("timestamp", Self::Timestamp),
+    ];
+
+    /// The keys that say where it starts.
+    fn keys(self) -> &'static [&'static str] {
+        match self {
+            Self::Earliest | Self::Latest => &[],
+            Self::Snapshot => &["from_snapshot", "start_snapshot_id"],
+            Self::Timestamp => &["from_timestamp"],
+        }
+    }
+}
+
+impl RangeStart {
+    const KEYS: [&str; 3] = ["from_snapshot", "start_snapshot_id", "from_timestamp"];
+
+    /// Takes the keys of a start; at most one of [`Self::KEYS`] is there.
+    fn take(s: &mut Section, streaming: bool) -> Result<Self> {
+        let given = Self::KEYS.into_iter().find(|k| s.has(k));
+        let from = s.string("from_snapshot")?.map(Self::Snapshot);
+        let after = s.string("start_snapshot_id")?.map(Self::AfterSnapshot);
+        let time = s.integer("from_timestamp", 0)?.map(Self::Timestamp);
+        let start = from.or(after).or(time);
+        let Some(strategy) = s.choice("starting_strategy", &Strategy::NAMES)? else {
+            return Ok(start.unwrap_or(if streaming { Self::Latest } else { Self::Earliest }));
+        };
+        let name = Strategy::NAMES.iter().find(|n| n.1 == strategy).map_or("", |n| n.0);
+        let needs = || strategy.keys().iter().map(|k| format!("`{k}`")).collect::<Vec<_>>().join(", ");
+        match (start, given, strategy) {
+            (None, _, Strategy::Earliest) => Ok(Self::Earliest),
+            (None, _, Strategy::Latest) => Ok(Self::Latest),
+            (Some(start), Some(key), _) if strategy.keys().contains(&key) => Ok(start),
+            (Some(_), Some(key), Strategy::Earliest | Strategy::Latest) => Err(Error::invalid(format!(
+                "keys `{key}` and `starting_strategy: {name}` exclude each other; at most one of them is allowed"
+            ))
+            .at(s.place())),
+            (_, found, _) => Err(Error::invalid(format!(
+                "`starting_strategy: {name}` needs a start, found {}; allowed: {}",
+                found.map_or_else(|| "none".into(), |k| format!("`{k}`")),
+                needs()
+            ))
+            .at(s.place())),
+        }
+    }
+
+    /// The start in a table's history; none for [`Self::Latest`], which depends on when the read starts.
+    pub(in crate::cdc) fn fixed(&self) -> Option<Start> {
+        Some(match self {
+            Self::Earliest => Start::Beginning,
+            Self::Latest => return None,
+            Self::Snapshot(s) => Start::At(s.clone()),
+            Self::AfterSnapshot(s) => Start::After(s.clone()),
+            Self::Timestamp(ms) => Start::AtTime(*ms),
+        })
+    }
 }
 
 /// A CDC read.
@@ -60,8 +124,6 @@ pub struct CdcReadConfig {
     pub streaming: bool,
     /// `poll_interval_seconds`, at least 1, 60 by default.
     pub poll_interval: Duration,
-    /// `starting_strategy`, if given.
-    pub strategy: Option<Strategy>,
     /// `include_metadata_columns`.
     pub include_metadata_columns: bool,
     /// `identifier_columns` (floe's): with them, or with row lineage, a delete and an insert of one key become an update.
@@ -90,9 +152,8 @@ impl ReadConfig {
 impl CdcReadConfig {
     /// Reads and checks a CDC read.
     pub fn from_section(mut s: Section) -> Result<Self> {
-        const STARTS: [&str; 3] = ["from_snapshot", "start_snapshot_id", "from_timestamp"];
         const ENDS: [&str; 3] = ["to_snapshot", "end_snapshot_id", "to_timestamp"];
-        s.at_most_one(&STARTS)?;
+        s.at_most_one(&RangeStart::KEYS)?;
         s.at_most_one(&ENDS)?;
         for snapshot in ["from_snapshot", "start_snapshot_id", "to_snapshot", "end_snapshot_id"] {
             for time in ["from_timestamp", "to_timestamp"] {
@@ -101,22 +162,10 @@ impl CdcReadConfig {
                 }
             }
         }
-        if STARTS.iter().any(|k| s.has(k)) {
-            for k in STARTS.iter().filter(|k| s.has(k)) {
-                s.at_most_one(&[k, "starting_strategy"])?;
-            }
-        }
         let read = ReadConfig::take(&mut s)?;
         let branch = s.string("branch")?;
-        let from = s.string("from_snapshot")?;
-        let after = s.string("start_snapshot_id")?;
-        let from_timestamp = s.integer("from_timestamp", 0)?;
-        let start = match (from, after, from_timestamp) {
-            (Some(f), ..) => RangeStart::Snapshot(f),
-            (_, Some(a), _) => RangeStart::AfterSnapshot(a),
-            (.., Some(t)) => RangeStart::Timestamp(t),
-            _ => RangeStart::Unset,
-        };
+        let streaming = s.boolean("streaming")?.unwrap_or(false);
+        let start = RangeStart::take(&mut s, streaming)?;
         let to_snapshot = s.string("to_snapshot")?.or(s.string("end_snapshot_id")?);
         let to_timestamp = s.integer("to_timestamp", 0)?;
         if let (RangeStart::Timestamp(f), Some(t)) = (&start, to_timestamp)
@@ -124,14 +173,11 @@ impl CdcReadConfig {
         {
             return Err(Error::invalid(format!("`from_timestamp` {f} is after `to_timestamp` {t}")).at(s.place()));
         }
-        let streaming = s.boolean("streaming")?.unwrap_or(false);
         let has_poll = s.has("poll_interval_seconds");
         let poll = s.integer("poll_interval_seconds", 1)?.unwrap_or(60);
         if has_poll && !streaming {
             return Err(Error::invalid("`poll_interval_seconds` needs `streaming: true`").at(s.place()));
         }
-        let strategy =
-            s.choice("starting_strategy", &[("earliest", Strategy::Earliest), ("latest", Strategy::Latest)])?;
         let include_metadata_columns = s.boolean("include_metadata_columns")?.unwrap_or(false);
         let identifier_columns = s.string_list("identifier_columns")?;
         if let Some(names) = &identifier_columns {
@@ -147,7 +193,6 @@ impl CdcReadConfig {
             to_timestamp,
             streaming,
             poll_interval: Duration::from_secs(poll.unsigned_abs()),
-            strategy,
             include_metadata_columns,
             identifier_columns,
             net_changes,
@@ -161,10 +206,5 @@ impl CdcReadConfig {
             (None, Some(ms)) => End::AtTime(ms),
             (None, None) => End::Head,
         }
-    }
-
-    /// The strategy in force: given, else earliest for a batch and latest for a stream.
-    pub fn effective_strategy(&self) -> Strategy {
-        self.strategy.unwrap_or(if self.streaming { Strategy::Latest } else { Strategy::Earliest })
     }
 }

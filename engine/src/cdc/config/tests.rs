@@ -47,7 +47,6 @@ sync:
     assert_eq!(p.source.start, RangeStart::Snapshot("5".into()));
     assert_eq!(p.source.poll_interval.as_secs(), 10);
     assert!(p.source.include_metadata_columns && p.source.streaming);
-    assert_eq!(p.source.effective_strategy(), Strategy::Latest);
     let t = p.target.unwrap();
     assert_eq!(t.mode, WriteMode::MergeOnRead);
     assert_eq!(t.equality_columns, Some(vec!["id".to_string()]));
@@ -59,7 +58,7 @@ fn json_is_read_too() {
     let p = PipelineConfig::parse(r#"{"source": {"table": "ns.t", "to_timestamp": 12}}"#, "f").unwrap();
     assert_eq!(p.source.to_timestamp, Some(12));
     assert_eq!(p.source.poll_interval.as_secs(), 60);
-    assert_eq!(p.source.effective_strategy(), Strategy::Earliest);
+    assert_eq!(p.source.start, RangeStart::Earliest);
     assert!(p.target.is_none());
 }
 
@@ -115,7 +114,7 @@ const CDC_READ: [(&str, Takes, &str); 13] = [
     ("to_timestamp", Int(0), "12"),
     ("streaming", Bool, "true"),
     ("poll_interval_seconds", Int(1), "1, streaming: true"),
-    ("starting_strategy", Word("earliest, latest"), "latest"),
+    ("starting_strategy", Word("earliest, latest, snapshot, timestamp"), "latest"),
     ("include_metadata_columns", Bool, "true"),
     ("identifier_columns", List, "[id]"),
     ("net_changes", Bool, "true"),
@@ -287,9 +286,46 @@ fn exclusive_keys_are_refused() {
     refused(pipeline(", from_snapshot: 1, to_timestamp: 2", ""), &["`from_snapshot` and `to_timestamp`"]);
     refused(
         pipeline(", from_snapshot: 1, starting_strategy: latest", ""),
-        &["`from_snapshot` and `starting_strategy`"],
+        &["`from_snapshot` and `starting_strategy: latest`"],
     );
     refused(parse_managed_write("table: a.b\nkeep: [a]\nonly: r", "w"), &["`keep` and `only`"]);
+}
+
+/// Every strategy with every start: only the key that belongs to a strategy goes with it.
+#[test]
+fn a_strategy_goes_with_its_own_start() {
+    let snapshot = || RangeStart::Snapshot("7".into());
+    let after = || RangeStart::AfterSnapshot("7".into());
+    let time = || RangeStart::Timestamp(7);
+    for streaming in [false, true] {
+        let default = if streaming { RangeStart::Latest } else { RangeStart::Earliest };
+        for (strategy, [none, from, start, timestamp]) in [
+            ("", [Some(default), Some(snapshot()), Some(after()), Some(time())]),
+            ("earliest", [Some(RangeStart::Earliest), None, None, None]),
+            ("latest", [Some(RangeStart::Latest), None, None, None]),
+            ("snapshot", [None, Some(snapshot()), Some(after()), None]),
+            ("timestamp", [None, None, None, Some(time())]),
+        ] {
+            for (key, want) in
+                [("", none), ("from_snapshot", from), ("start_snapshot_id", start), ("from_timestamp", timestamp)]
+            {
+                let mut text = format!(", streaming: {streaming}");
+                if !strategy.is_empty() {
+                    text += &format!(", starting_strategy: {strategy}");
+                }
+                if !key.is_empty() {
+                    text += &format!(", {key}: 7");
+                }
+                let got = pipeline(&text, "");
+                let Some(want) = want else {
+                    let named = if key.is_empty() { "found none".to_string() } else { format!("`{key}`") };
+                    refused(got, &[&format!("`starting_strategy: {strategy}"), &named, "allowed"]);
+                    continue;
+                };
+                assert_eq!(got.unwrap_or_else(|e| panic!("{text}: {e}")).source.start, want, "{text}");
+            }
+        }
+    }
 }
 
 #[test]
@@ -297,7 +333,10 @@ fn values_are_checked() {
     refused(pipeline(", poll_interval_seconds: 0, streaming: true", ""), &["`poll_interval_seconds`", "at least 1"]);
     refused(pipeline(", poll_interval_seconds: 5", ""), &["`poll_interval_seconds` needs `streaming: true`"]);
     refused(pipeline(", streaming: maybe", ""), &["`streaming`", "maybe", "true, false"]);
-    refused(pipeline(", starting_strategy: oldest", ""), &["`starting_strategy`", "earliest, latest"]);
+    refused(
+        pipeline(", starting_strategy: oldest", ""),
+        &["`starting_strategy`", "earliest, latest, snapshot, timestamp"],
+    );
     refused(pipeline(", from_timestamp: soon", ""), &["`from_timestamp`", "soon", "integer"]);
     refused(pipeline(", from_timestamp: 9, to_timestamp: 3", ""), &["`from_timestamp` 9 is after `to_timestamp` 3"]);
     refused(pipeline(", keep: a", ""), &["`keep`", "a list of texts"]);

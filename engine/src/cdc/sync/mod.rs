@@ -28,7 +28,7 @@ pub(super) use apply::{Outcome, Plan, apply};
 pub(super) use lookup::Keys;
 pub(super) use target::{key_columns, load_or_create};
 
-use super::config::{CdcReadConfig, PipelineConfig, RangeStart, Strategy, SyncConfig, WriteConfig};
+use super::config::{CdcReadConfig, PipelineConfig, SyncConfig, WriteConfig};
 use super::connect::{connect, table_ident};
 use super::range::{self, End, Lag, Start, Step};
 use crate::catalog::Catalog;
@@ -233,15 +233,7 @@ impl Inner {
     }
 
     fn configured_start(&self) -> Resume {
-        Resume::At(match &self.source.start {
-            RangeStart::Snapshot(s) => Start::At(s.clone()),
-            RangeStart::AfterSnapshot(s) => Start::After(s.clone()),
-            RangeStart::Timestamp(ms) => Start::AtTime(*ms),
-            RangeStart::Unset if self.source.effective_strategy() == Strategy::Latest => {
-                return Resume::Latest;
-            }
-            RangeStart::Unset => Start::Beginning,
-        })
+        self.source.start.fixed().map_or(Resume::Latest, Resume::At)
     }
 
     fn end(&self) -> End {

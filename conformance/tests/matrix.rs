@@ -52,6 +52,7 @@ async fn run(chosen: Option<&[&str]>) -> Results {
         cells,
         stale_deviations,
         catalogs: vec![],
+        figures: vec![],
     };
     assert!(results.green(), "{}", terminal::text(&results));
     results
@@ -159,6 +160,7 @@ async fn engines_join_in_rounds_and_a_failing_history_is_cut_down_to_its_core() 
         cells,
         stale_deviations: Vec::new(),
         catalogs: Vec::new(),
+        figures: Vec::new(),
     };
     assert!(verdicts::of(&results).is_empty(), "generated histories are not reviewed");
     let found = field.cut_down(&session, &histories, &results).await;

@@ -150,6 +150,7 @@ async fn conformance(args: &ConformanceArgs) -> Result<i32, String> {
             cells,
             stale_deviations,
             catalogs: catalogs.to_vec(),
+            figures: figures(&root),
         }
     };
     let mut field = Field::default();
@@ -228,6 +229,16 @@ fn finish(args: &ConformanceArgs, root: &Path, out: &Path, results: &Results) ->
     }
     println!("report: {}", out.join("report.html").display());
     Ok(i32::from(!results.green() || (!args.accept && !changed.is_empty())))
+}
+
+/// What the formal tests counted: the lines of `reports/figures`.
+fn figures(root: &Path) -> Vec<String> {
+    let folder = root.parent().unwrap_or(root).join("reports/figures");
+    let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut lines: Vec<String> =
+        files.filter_map(|f| Some(std::fs::read_to_string(f.path()).ok()?.trim().to_string())).collect();
+    lines.sort();
+    lines
 }
 
 /// Whether floe takes part, and the other engines.

@@ -67,6 +67,9 @@ pub struct Results {
     /// Catalogs that floe was put on; none in a run of chosen scenarios.
     #[serde(default)]
     pub catalogs: Vec<CatalogResult>,
+    /// What the formal tests counted when their figures were last kept, a line each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub figures: Vec<String>,
 }
 
 /// A catalog in a run: each step of `floe doctor`, then the walk-through of a table with deletion vectors.

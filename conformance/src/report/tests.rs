@@ -23,6 +23,7 @@ fn run() -> Results {
         cells,
         stale_deviations: vec![],
         catalogs: vec![],
+        figures: vec![],
     }
 }
 

@@ -12,6 +12,7 @@ use floe_engine::cdc::config::PipelineConfig;
 use floe_engine::cdc::sync::Sync;
 use floe_engine::io::object_store::path::Path as StorePath;
 
+use crate::figures::tell;
 use crate::lake::{Lake, copy};
 use crate::store::{Call, Fate, Hook};
 
@@ -291,7 +292,10 @@ async fn a_fault_at_every_call_of_every_operation() {
         total.injected += f.injected;
         total.orphans += f.orphans;
     }
-    println!("faults: {} runs, {} injected, {} orphans listed and removed", total.runs, total.injected, total.orphans);
+    tell(
+        "faults of the store",
+        &format!("{} runs, {} injected, {} orphans listed and removed", total.runs, total.injected, total.orphans),
+    );
     assert!(total.injected > 50, "the faults were not injected");
 }
 

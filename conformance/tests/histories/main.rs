@@ -3,6 +3,8 @@
 
 mod concurrent;
 mod faults;
+#[path = "../../../engine/tests/formal/figures.rs"]
+mod figures;
 mod lake;
 mod model;
 mod random;

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
+use crate::figures::tell;
 use crate::lake::Lake;
 use crate::model::{Column, Kind, Row, Table, Where};
 
@@ -612,6 +613,6 @@ fn random_histories() {
             break;
         }
     }
-    println!("histories: {histories} run from seed {start}, {checks} versions checked, {:.0?}", began.elapsed());
+    tell("random histories", &format!("{histories} run from seed {start}, {checks} versions checked"));
     assert!(failures.is_empty(), "{} histories failed\n{}", failures.len(), failures.join("\n\n"));
 }

@@ -92,6 +92,7 @@ async fn make(folder: &Path) -> Results {
         cells,
         stale_deviations: vec![],
         catalogs: catalogs(),
+        figures: vec!["mutations: 9 of 9 killed".into()],
     }
 }
 

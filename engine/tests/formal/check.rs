@@ -9,6 +9,7 @@ use std::time::Instant;
 use floe_engine::commit::Rule;
 use stateright::{Checker, Model};
 
+use crate::figures::tell;
 use crate::model::{Seed, Start, Writers, step};
 use crate::ops::{Iso, Op};
 
@@ -137,8 +138,9 @@ fn all_hold(what: &str, starts: &[Start], sets: &[Vec<Op>], faults: u8) {
             }
         }
     }
-    println!("{what}: {models} models, {states} states generated, {unique} unique, {:.1?}", began.elapsed());
     assert!(broken.is_empty(), "{what}: broken\n{broken}");
+    println!("{what}: {:.1?}", began.elapsed());
+    tell(what, &format!("{models} models, {states} states generated, {unique} unique"));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Laws of the deletion-vector codec, against a B-tree set and against CRoaring.
 
+use crate::figures::tell;
 use std::collections::BTreeSet;
 
 use croaring::{Portable, Treemap};
@@ -125,7 +126,10 @@ fn damaged_puffin_files() {
     for len in 0..whole.len() {
         assert!(read(&whole[..len]).is_none(), "cut to {len} bytes and still read");
     }
-    println!("puffin: {refused} flipped bits refused, {same} harmless, {} truncations refused", whole.len());
+    tell(
+        "bits of a Puffin file",
+        &format!("{refused} flips refused, {same} harmless, {} truncations refused", whole.len()),
+    );
     assert!(refused > same);
 }
 

@@ -3,6 +3,7 @@
 
 mod check;
 mod codec;
+mod figures;
 mod files;
 mod hostile;
 mod model;

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use floe_engine::commit::Rule;
 
 use crate::check::explore;
+use crate::figures::tell;
 use crate::model::{Seed, Start};
 use crate::ops::{Iso, Op};
 
@@ -186,7 +187,7 @@ fn each_rule_is_needed() {
             }
         }
     }
-    println!("mutations: {killed} of {} killed", TABLE.len());
+    tell("mutations", &format!("{killed} of {} killed", TABLE.len()));
     assert!(survived.is_empty(), "no counter-example without {survived:?}\n{text}");
     for rule in Rule::ALL {
         assert!(TABLE.iter().any(|m| m.rule == rule), "{rule:?} has no mutation");

@@ -30,6 +30,7 @@ fn a_capability_is_open_until_a_scenario_that_needs_it_passes() {
         cells: vec![pass("dv/plain", "a", "b"), fail("dv/merge", "a", "b"), pass("dv/merge", "a", "a")],
         stale_deviations: vec![],
         catalogs: vec![],
+        figures: vec![],
     };
     assert_eq!(unproven(&r), ["b declares merge and no cell of this run shows it"], "geo has no scenario in this run");
     r.cells[1] = pass("dv/merge", "a", "b");

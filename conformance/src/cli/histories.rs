@@ -105,7 +105,7 @@ async fn histories(args: &HistoriesArgs) -> Result<i32, String> {
         for f in report.findings.iter().filter(|f| f.severity == floe_audit::Severity::Error) {
             println!("  {} {}: found {}, allowed {}", f.clause, f.file, f.found, f.allowed);
         }
-        wrong += report.errors;
+        wrong += usize::try_from(report.errors).unwrap_or(usize::MAX);
     }
     for d in &mut drivers {
         d.stop().await;

@@ -108,9 +108,9 @@ async fn trino_and_floe_share_a_table_through_a_rest_catalog_in_a_container() {
 }
 
 /// The engine, the REST catalog (a container each) and floe (outside) see each other's deletion vectors.
-async fn share_a_table(name: &str) {
+async fn share_a_table(engine: &str) {
     let _one = ONE.lock().await;
-    let Some((engine, dir, image)) = installed(name).await else { return };
+    let Some((entry, dir, image)) = installed(engine).await else { return };
     let tmp = tempfile::tempdir().expect("temporary folder");
     let warehouse = tmp.path().join("warehouse");
     std::fs::create_dir_all(&warehouse).expect("folder");
@@ -119,7 +119,7 @@ async fn share_a_table(name: &str) {
         Err(why) => return skip(&why),
     };
     let place = Place::Container(image);
-    let Some(mut p) = start(tmp.path(), &engine, &dir, place, Some(rest.uri.clone())).await else { return };
+    let Some(mut p) = start(tmp.path(), &entry, &dir, place, Some(rest.uri.clone())).await else { return };
     let (namespace, name) = ("ns".to_string(), "t".to_string());
     let t = TableRef { namespace, name, location: String::new(), metadata: String::new(), snapshot: None };
     for sql in [
@@ -135,8 +135,8 @@ async fn share_a_table(name: &str) {
     let catalog = open_catalog(&format!("rest:{}", rest.uri), "ice", Default::default()).await.expect("catalog");
     let mut session = sql::Session::new(Arc::clone(&catalog), "ice");
     session.execute_one("DELETE FROM ns.t WHERE id = 3").await.expect("floe deletes");
-    let Answer::Ok(rows) = p.scan(&t).await else { panic!("{name} reads") };
-    assert_eq!(rows.rows, Some(vec![vec![json!(1), json!("a")]]), "{name} sees both deletes");
+    let Answer::Ok(rows) = p.scan(&t).await else { panic!("{engine} reads") };
+    assert_eq!(rows.rows, Some(vec![vec![json!(1), json!("a")]]), "{engine} sees both deletes");
     let found = session.execute_one("SELECT id FROM ns.t").await.expect("floe reads");
     assert_eq!(found.batches.iter().map(|b| b.num_rows()).sum::<usize>(), 1);
     p.stop().await;

@@ -56,7 +56,9 @@ pub fn text(r: &Results) -> String {
     }
     if !r.figures.is_empty() {
         out.push_str("\n## Formally tested\n\n");
-        r.figures.iter().for_each(|f| drop(writeln!(out, "- {}", cell(f))));
+        for f in &r.figures {
+            let _ = writeln!(out, "- {}", cell(f));
+        }
     }
     let open: Vec<_> = r.cells.iter().filter(|c| !matches!(c.outcome, Outcome::Pass | Outcome::Skipped)).collect();
     if !open.is_empty() {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use roaring::RoaringBitmap;
 
-use super::layout::{self, ContainerInfo, Fault, read_u32, read_u64};
+use super::layout::{self, ContainerInfo, Fault, Runs, read_u32, read_u64};
 use super::vector::DeletionVector;
 use crate::{Error, Result};
 
@@ -87,7 +87,7 @@ impl DeletionVector {
 pub fn describe(blob: &[u8]) -> Result<Vec<ContainerInfo>> {
     let mut infos = Vec::new();
     unframe(blob)
-        .and_then(|vector| walk(vector, 8, |info| infos.push(info), |_, _| Ok(())))
+        .and_then(|vector| walk(vector, 8, Runs::Ordered, |info| infos.push(info), |_, _, _| Ok(())))
         .map_err(|f| f.into_error(None))?;
     Ok(infos)
 }
@@ -177,10 +177,14 @@ fn decode_vector(vector: &[u8], base: usize) -> Result<DeletionVector, Fault> {
     walk(
         vector,
         base,
+        Runs::Counted,
         |_| (),
-        |key, bytes| {
-            // Checked above, so nothing is checked a second time.
-            let map = RoaringBitmap::deserialize_unchecked_from(bytes).map_err(|e| e.to_string())?;
+        |key, bytes, at| {
+            // all but the order of runs was checked, and that is what it looks at itself
+            let map = RoaringBitmap::deserialize_unchecked_from(bytes).map_err(|e| {
+                let fault = layout::check(bytes, at, Runs::Ordered, |_, _, _| ()).err();
+                fault.unwrap_or_else(|| Fault::new(at, "DV-45", e.to_string()))
+            })?;
             maps.insert(key, map);
             Ok(())
         },
@@ -188,12 +192,14 @@ fn decode_vector(vector: &[u8], base: usize) -> Result<DeletionVector, Fault> {
     Ok(DeletionVector { maps })
 }
 
-/// Walks a vector that starts at byte `base` of its blob, checks it, and hands on each container and each bitmap that is not empty.
+/// Walks a vector that starts at byte `base` of its blob, checks it, and hands on each container and each bitmap that is not empty
+/// (with its byte in the blob).
 fn walk(
     vector: &[u8],
     base: usize,
+    look: Runs,
     mut container: impl FnMut(ContainerInfo),
-    mut bitmap: impl FnMut(u32, &[u8]) -> Result<(), String>,
+    mut bitmap: impl FnMut(u32, &[u8], usize) -> Result<(), Fault>,
 ) -> Result<(), Fault> {
     let count = read_u64(vector, 0)
         .ok_or_else(|| Fault::new(base, "DV-25", format!("{} bytes; a vector has at least 8", vector.len())))?;
@@ -228,11 +234,11 @@ fn walk(
         }
         at += 4;
         let bytes = &vector[at..];
-        let len = layout::check(bytes, base + at, |key16, kind, cardinality| {
+        let len = layout::check(bytes, base + at, look, |key16, kind, cardinality| {
             container(ContainerInfo { key: (u64::from(key) << 16) | u64::from(key16), kind, cardinality });
         })?;
         if len > layout::EMPTY_LEN {
-            bitmap(key, &bytes[..len]).map_err(|m| Fault::new(base + at, "DV-45", m))?;
+            bitmap(key, &bytes[..len], base + at)?;
         }
         at += len;
     }

@@ -77,9 +77,23 @@ pub(super) fn read_u64(b: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(*b.get(at..)?.first_chunk()?))
 }
 
+/// How far [`check`] looks into run containers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Runs {
+    /// Their number of values alone: `roaring` checks the order of runs when it builds them, whatever it is told.
+    Counted,
+    /// Their order as well.
+    Ordered,
+}
+
 /// Checks the bitmap that starts `bytes` (at byte `base` of the blob) and returns its length.
 /// `found` gets key, kind and cardinality of each container.
-pub(super) fn check(bytes: &[u8], base: usize, mut found: impl FnMut(u16, ContainerKind, u32)) -> Result<usize, Fault> {
+pub(super) fn check(
+    bytes: &[u8],
+    base: usize,
+    look: Runs,
+    mut found: impl FnMut(u16, ContainerKind, u32),
+) -> Result<usize, Fault> {
     let take = |at: usize, len: usize, what: &str| {
         bytes.get(at..).and_then(|b| b.get(..len)).ok_or_else(|| {
             let left = bytes.len().saturating_sub(at);
@@ -141,7 +155,7 @@ pub(super) fn check(bytes: &[u8], base: usize, mut found: impl FnMut(u16, Contai
             ContainerKind::Run => {
                 let runs = usize::from(read_u16(take(at, 2, "the run count")?, 0).unwrap_or_default());
                 let body = take(at + 2, 4 * runs, "the runs")?;
-                check_runs(body, cardinality).map_err(|(o, m)| Fault::new(base + at + 2 + o, "DV-44", m))?;
+                check_runs(body, cardinality, look).map_err(|(o, m)| Fault::new(base + at + 2 + o, "DV-44", m))?;
                 2 + body.len()
             }
             ContainerKind::Array => {
@@ -169,30 +183,32 @@ pub(super) fn check(bytes: &[u8], base: usize, mut found: impl FnMut(u16, Contai
 }
 
 /// Runs are sorted, apart by at least one value, inside the container, and hold `cardinality` values.
-fn check_runs(body: &[u8], cardinality: u32) -> Result<(), (usize, String)> {
+fn check_runs(body: &[u8], cardinality: u32, look: Runs) -> Result<(), (usize, String)> {
     // start in the low half, length − 1 in the high half; signed, so that the compiler makes vector code of the comparison
     let run = |b: &[u8]| {
         let v = u32::from_le_bytes([b[0], b[1], b[2], b[3]]);
         ((v & 0xFFFF) as i32, (v >> 16) as i32)
     };
-    let apart = |a: &[u8], b: &[u8]| {
-        let ((start, extra), (next, _)) = (run(a), run(b));
-        start + extra + 1 < next
-    };
     let runs = || body.chunks_exact(4);
-    let pairs = || runs().zip(body.get(4..).unwrap_or_default().chunks_exact(4));
-    // the last run that is apart from all before ends last
-    let ends_inside = runs().next_back().is_none_or(|r| run(r).0 + run(r).1 <= MAX_LOW as i32);
-    if !(pairs().fold(true, |ok, (a, b)| ok & apart(a, b)) && ends_inside) {
-        let i = pairs().position(|(a, b)| !apart(a, b)).map_or(runs().len() - 1, |i| i + 1);
-        return Err((
-            4 * i,
-            format!(
-                "run {i} touches or precedes the one before, or ends after {MAX_LOW}; runs ascend and do not touch"
-            ),
-        ));
+    if look == Runs::Ordered {
+        let apart = |a: &[u8], b: &[u8]| {
+            let ((start, extra), (next, _)) = (run(a), run(b));
+            start + extra + 1 < next
+        };
+        let pairs = || runs().zip(body.get(4..).unwrap_or_default().chunks_exact(4));
+        // the last run that is apart from all before ends last
+        let ends_inside = runs().next_back().is_none_or(|r| run(r).0 + run(r).1 <= MAX_LOW as i32);
+        if !(pairs().fold(true, |ok, (a, b)| ok & apart(a, b)) && ends_inside) {
+            let i = pairs().position(|(a, b)| !apart(a, b)).map_or(runs().len() - 1, |i| i + 1);
+            return Err((
+                4 * i,
+                format!(
+                    "run {i} touches or precedes the one before, or ends after {MAX_LOW}; runs ascend and do not touch"
+                ),
+            ));
+        }
     }
-    let total = runs().map(|r| run(r).1 + 1).sum::<i32>();
+    let total = runs().map(|r| run(r).1).sum::<i32>() + runs().len() as i32;
     if total != cardinality as i32 {
         return Err((0, format!("runs of {total} values in a container of cardinality {cardinality}")));
     }

@@ -435,7 +435,7 @@ fn anchors_that_multiply_are_refused() {
         nine("*d")
     );
     let e = super::Section::parse(&bomb, "config.yaml").unwrap_err();
-    assert!(e.kind() == ErrorKind::InvalidInput && e.message().contains("alias"), "{e}");
+    assert!(e.kind() == crate::ErrorKind::InvalidInput && e.message().contains("alias"), "{e}");
     // an anchor that is used is fine
     let shared = super::Section::parse("a: &a [1, 2]\ntable: *a\nother: *a\n", "config.yaml");
     assert!(shared.is_ok(), "{shared:?}");

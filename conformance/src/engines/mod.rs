@@ -21,6 +21,7 @@ pub use catalogs::{CatalogRow, catalogs};
 pub use home::Home;
 pub use install::{Installed, Tools, install, install_with, installed};
 pub use java::JavaProgram;
+pub use jdk::find as find_jdk;
 pub use maven::JarSet;
 
 /// Driver scripts, embedded: name and text.

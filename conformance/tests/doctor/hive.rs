@@ -13,7 +13,7 @@ use super::catalog_suite::Abilities;
 use super::interop::jdbc_drivers;
 use super::lake::{carries, props};
 use super::postgres;
-use super::servers::{Running, free_ports, has, installed, must, start};
+use super::servers::{Running, copy, free_ports, has, installed, must, start};
 
 /// A release of the metastore: its archive's artifact and the class that makes its database.
 pub struct Release {
@@ -51,14 +51,6 @@ const JARS: [&str; 13] = [
     "org.apache.httpcomponents:httpcore:4.4.13",
     "com.google.code.gson:gson:2.9.0",
 ];
-
-fn copy(artifact: &str, to: &Path) {
-    must(
-        Command::new("mvn")
-            .args(["-B", "-q", "dependency:copy"])
-            .args([format!("-Dartifact={artifact}"), format!("-DoutputDirectory={}", to.display())]),
-    );
-}
 
 /// Java with the metastore on its class path, and its files in `dir`.
 fn java(home: &Path, dir: &Path) -> Command {

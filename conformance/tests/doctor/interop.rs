@@ -10,7 +10,7 @@ use floe_engine::catalog::open_catalog;
 use floe_engine::sql::Session;
 
 use super::lake::{Props, props};
-use super::servers::{has, installed, must};
+use super::servers::{copy, has, installed, must};
 
 pub const WALK: &str = "CREATE NAMESPACE walk; USE walk; \
     CREATE TABLE t (id INT, s STRING) USING iceberg TBLPROPERTIES('format-version'='3', 'write.delete.mode'='merge-on-read'); \
@@ -79,8 +79,7 @@ async fn in_turns(python: &Path, spec: &str, floe: &Props, theirs: &[String], be
 pub fn jdbc_drivers() -> PathBuf {
     installed("jdbc-drivers-1", |dir| {
         for artifact in ["org.xerial:sqlite-jdbc:3.47.1.0", "org.postgresql:postgresql:42.7.7"] {
-            let to = format!("-DoutputDirectory={}", dir.display());
-            must(Command::new("mvn").args(["-B", "-q", "dependency:copy", &format!("-Dartifact={artifact}"), &to]));
+            copy(artifact, dir);
         }
     })
 }

@@ -12,6 +12,7 @@ mod gcs;
 mod hive;
 mod interop;
 mod lake;
+mod nessie;
 mod s3;
 mod servers;
 mod trino;

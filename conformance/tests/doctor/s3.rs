@@ -11,10 +11,10 @@ use super::catalog_suite::Abilities;
 use super::lake::{Props, carries, props};
 use super::servers::{Running, free_ports, has, installed, must, start};
 
-const SECRET: &str = "sEcReTkEyOfThisTest";
+pub const SECRET: &str = "sEcReTkEyOfThisTest";
 
 /// A SeaweedFS with one identity and an empty bucket `lake`; `None`, with the reason printed, where there is no Python.
-async fn server() -> Option<(Running, Props)> {
+pub async fn server() -> Option<(Running, Props)> {
     if !has("python3") {
         eprintln!("skipped: no S3 server here (SeaweedFS comes through pip: install python3 with venv)");
         return None;

@@ -47,6 +47,15 @@ pub fn installed(name: &str, make: impl FnOnce(&Path)) -> PathBuf {
     dir
 }
 
+/// Fetches an artifact `group:artifact:version[:type[:classifier]]` with Maven into a folder.
+pub fn copy(artifact: &str, to: &Path) {
+    must(
+        Command::new("mvn")
+            .args(["-B", "-q", "--strict-checksums", "dependency:copy"])
+            .args([format!("-Dartifact={artifact}"), format!("-DoutputDirectory={}", to.display())]),
+    );
+}
+
 /// Runs a tool to its end; what it said is the panic's message.
 pub fn must(command: &mut Command) {
     let out = command.stdin(Stdio::null()).output().unwrap_or_else(|e| panic!("{command:?}: {e}"));

@@ -233,7 +233,17 @@ impl Catalog for RestCatalog {
         let body = wire::create_request(&table)?;
         let path = self.tables_path(table.ident.namespace());
         let answer = self.http.call(Method::POST, &path, &[], Some(&body), Does::Create).await?;
-        self.table(&table.ident, &answer.body)
+        let made = self.clone().table(&table.ident, &answer.body)?;
+        // A server that does not know a format version may make the table in an older one and say nothing.
+        let (found, asked) = (made.metadata().format_version(), table.format_version);
+        if found < asked {
+            self.drop_table(&table.ident, true).await?;
+            let why = format!(
+                "the server made the table in format version {found}, asked for was {asked}; it is dropped again"
+            );
+            return Err(Error::unsupported(why).at(&table.ident).clause("REST-8"));
+        }
+        Ok(made)
     }
 
     async fn create_from_metadata(self: Arc<Self>, ident: &TableIdent, metadata: Metadata) -> Result<Table> {

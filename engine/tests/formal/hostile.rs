@@ -1,10 +1,13 @@
-//! Hostile bytes, always run: a corpus made by code is damaged in seeded ways and given to every reader. No panic, no endless
-//! loop, no memory beyond a bound. The fuzz crate runs the same targets for as long as one likes.
+//! Hostile bytes, always run: a corpus made by code, and what libFuzzer found worth keeping, is damaged in seeded ways and given
+//! to every reader. No panic, no endless loop, no memory beyond a bound. The fuzz crate runs the same targets for as long as one
+//! likes.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use floe_engine::commit::{Change, Producer, commit};
 use floe_engine::dv::{DeletionVector, PuffinWriter};
 use floe_engine::manifest::load_manifest_list;
@@ -29,6 +32,15 @@ impl Dice {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) as usize % below.max(1)
     }
+}
+
+/// Inputs that the fuzzer kept: a line each in base64, in `fuzz/kept/TARGET.txt`.
+fn kept(target: &str) -> Vec<Vec<u8>> {
+    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../fuzz/kept/{target}.txt"));
+    let text = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+    let all: Vec<Vec<u8>> = text.lines().map(|l| STANDARD.decode(l).expect("base64")).collect();
+    assert!(!all.is_empty(), "{} is empty", file.display());
+    all
 }
 
 /// Right inputs of each target, to damage.
@@ -180,12 +192,13 @@ fn hostile_bytes_are_refused_in_time_and_space() {
     let before = peak_kb();
     let mut total = 0;
     for (name, target) in TARGETS {
-        let seeds = &corpus.iter().find(|c| c.0 == name).expect("a corpus").1;
-        for s in seeds {
+        let mut seeds = corpus.iter().find(|c| c.0 == name).expect("a corpus").1.clone();
+        seeds.extend(kept(name));
+        for s in &seeds {
             target(s);
         }
         let (tell, told) = mpsc::channel::<(usize, Vec<u8>)>();
-        let (seeds, rounds) = (seeds.clone(), rounds());
+        let rounds = rounds();
         let worker = std::thread::Builder::new().stack_size(8 << 20).spawn(move || {
             let mut dice = Dice(0x5eed ^ name.len() as u64);
             for n in 0..rounds {
@@ -226,6 +239,21 @@ fn hostile_bytes_are_refused_in_time_and_space() {
     println!("hostile bytes: memory grew by {grown} MB");
     tell("hostile bytes", &format!("{total} inputs to {} readers", TARGETS.len()));
     assert!(grown < MEMORY_MB, "hostile inputs made the process grow by {grown} MB");
+}
+
+/// Writes the corpus as files into the folder `FLOE_FUZZ_SEEDS`, one below it for each target.
+#[test]
+#[ignore = "makes the seeds of fuzz/run"]
+fn seeds_of_the_fuzzer() {
+    let folder = std::path::PathBuf::from(std::env::var_os("FLOE_FUZZ_SEEDS").expect("FLOE_FUZZ_SEEDS is set"));
+    for (name, mut seeds) in corpus() {
+        let folder = folder.join(name);
+        std::fs::create_dir_all(&folder).expect("a folder");
+        seeds.extend(kept(name));
+        for (i, s) in seeds.iter().enumerate() {
+            std::fs::write(folder.join(format!("{i:04}")), s).expect("a file");
+        }
+    }
 }
 
 fn shown(input: &[u8]) -> String {

@@ -410,6 +410,31 @@ fn storage_credentials_of_the_longest_prefix_win() {
     assert_eq!(wire::parse_load_result(&json!({})).unwrap_err().clause_id(), Some("REST-40"));
 }
 
+/// Nessie makes V2 tables whatever is asked for, and takes no creation that does not say whether it is staged.
+#[tokio::test]
+async fn a_table_in_an_older_format_than_asked_for_is_not_kept() {
+    let mut old = metadata();
+    old["format-version"] = json!(2);
+    let fake = Fake::start(Box::new(move |r| match r.method.as_str() {
+        "POST" => (200, loaded(&old)),
+        "DELETE" => (204, Value::Null),
+        _ => (200, json!({})),
+    }))
+    .await;
+    let catalog = open(&fake, &[]).await.unwrap();
+    let body = json!({ "name": "t", "properties": { "format-version": "3" }, "schema": { "type": "struct", "schema-id": 0,
+        "fields": [{ "id": 1, "name": "id", "required": true, "type": "int" }] } });
+    let (table, _) = wire::parse_create_request(ns(), &body).unwrap();
+    let e = catalog.create_table(table).await.unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::Unsupported);
+    assert!(e.message().contains("format version v2") && e.message().contains("asked for was v3"), "{e}");
+    let sent = fake.requests("/v1/namespaces");
+    let asked: Value = serde_json::from_str(&sent[0].body).unwrap();
+    assert_eq!(asked["stage-create"], false);
+    let last = sent.last().unwrap();
+    assert!(last.method == "DELETE" && last.path.ends_with("/tables/t?purgeRequested=true"), "{last:?}");
+}
+
 /// A V3 type that the model lacks travels as itself, in both directions.
 #[test]
 fn extended_types_travel() {

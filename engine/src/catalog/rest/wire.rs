@@ -74,7 +74,10 @@ pub fn ident_json(ident: &TableIdent) -> Value {
 pub fn create_request(table: &NewTable) -> Result<Value> {
     let mut properties = table.properties.clone();
     properties.insert("format-version".into(), (table.format_version as u8).to_string());
-    let mut body = json!({ "name": table.ident.name(), "schema": encode(&table.schema)?, "properties": properties });
+    // a staged creation only where it is asked for: the default, which Nessie wants to be told
+    let mut body = json!({
+        "name": table.ident.name(), "schema": encode(&table.schema)?, "properties": properties, "stage-create": false,
+    });
     let fields = body.as_object_mut().expect("made as an object");
     if let Some(location) = &table.location {
         fields.insert("location".into(), json!(location));

@@ -15,11 +15,17 @@ pub struct Section {
     ignored: Vec<&'static str>,
 }
 
+/// Events that the aliases of a document may repeat: anchors that multiply would keep the parser busy for many seconds.
+const REPLAYED: usize = 10_000;
+
 impl Section {
     /// Parses YAML; JSON is YAML. Errors: bad syntax (with line), a key that comes twice, a document that is no map.
     pub fn parse(text: &str, name: &str) -> Result<Self> {
         // YAML 1.2: a column may be called `n` or `on`
-        let options = serde_saphyr::options! { strict_booleans: true };
+        let options = serde_saphyr::options! {
+            strict_booleans: true,
+            alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: REPLAYED },
+        };
         let value: Value = serde_saphyr::from_str_with_options(text, options)
             .map_err(|e| Error::invalid(format!("no valid YAML or JSON: {e}")).at(name))?;
         match value {

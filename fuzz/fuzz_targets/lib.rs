@@ -1,0 +1,1 @@
+//! Nothing: the targets beside this file are programs of their own.

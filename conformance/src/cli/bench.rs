@@ -107,7 +107,11 @@ async fn measure(args: &BenchArgs) -> Result<i32, String> {
     }
     let workload = if cdc { Workload::Cdc } else { Workload::Statements };
     let plan = Plan { workload, rows: args.rows, samples: args.samples, modes: args.modes.clone() };
-    let (warehouse, tell) = (out.join("warehouse"), |what: &str| bar.set_message(what.to_string()));
+    let warehouse = out.join("warehouse");
+    let tell = |what: &str| {
+        tracing::info!("{what}");
+        bar.set_message(what.to_string());
+    };
     let report = match plan.workload {
         Workload::Statements => bench::run(&plan, &warehouse, &mut drivers, absent, &tell).await,
         Workload::Cdc => bench::cdc::run(&plan, &warehouse, &mut drivers, absent, &tell).await?,

@@ -238,7 +238,7 @@ impl Run<'_> {
                 let mut sample = self.sample(s, &what, engine, step.round);
                 sample.seconds = Some(seconds);
                 sample.rows = 2 * step.changed.rows;
-                self.samples.push(sample);
+                self.keep(sample);
             }
             Ok(got) => self.fail(s, &what, engine, step.round, format!("wrong rows: {got:?} instead of {want:?}")),
             Err(why) => self.fail(s, &what, engine, step.round, why),
@@ -271,7 +271,7 @@ impl Run<'_> {
                 sample.rows = step.changed.rows;
                 sample.bytes = bytes(Path::new(&folder)).saturating_sub(size);
                 sample.peak_mib = peak_mib;
-                self.samples.push(sample);
+                self.keep(sample);
             }
             Err(why) => {
                 s.copies[copy].broken.clone_from(&why);
@@ -355,9 +355,14 @@ impl Run<'_> {
         }
     }
 
+    fn keep(&mut self, s: Sample) {
+        (self.tell)(&format!("{}, round {}: {} {:?} s {}", s.what, s.round, s.engine, s.seconds, s.reason));
+        self.samples.push(s);
+    }
+
     fn fail(&mut self, s: &Source, what: &str, engine: usize, round: u32, reason: String) {
         let sample = Sample { reason, ..self.sample(s, what, engine, round) };
-        self.samples.push(sample);
+        self.keep(sample);
     }
 }
 

@@ -1,10 +1,14 @@
 //! floe alone through the whole workload, the model beside what SQL says, and the judgement of targets.
 
+use async_trait::async_trait;
+
 use super::super::{Contender, Plan, Report, Sample, Workload, text};
 use super::model::{Changed, History, Update};
 use super::peers::Way;
 use super::{run, targets};
 use crate::drivers::{Driver, Floe};
+use crate::protocol::{Answer, Hello, TableRef};
+use crate::value::Rows;
 
 fn plan(rows: u32) -> Plan {
     let modes = vec!["merge-on-read".into(), "copy-on-write".into()];
@@ -108,4 +112,71 @@ fn targets_are_met_missed_or_not_measured() {
     assert!(line("spark41 / floe").ends_with("not measured"), "{text}");
     assert!(line("sync, copy-on-write: twice").ends_with("2.00 <= 2.3x met"), "{text}");
     assert!(line("in any sync").ends_with("2000.00 <= 1024 MiB missed"), "{text}");
+}
+
+/// floe under another engine's name, which goes that engine's way; a lazy one leaves MERGE out.
+struct Named {
+    floe: Floe,
+    name: &'static str,
+    lazy: bool,
+}
+
+#[async_trait]
+impl Driver for Named {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn hello(&self) -> &Hello {
+        self.floe.hello()
+    }
+
+    async fn apply(&mut self, sql: &str, table: &TableRef) -> Answer<()> {
+        // a setting of the engine whose name it has
+        if sql.starts_with("SET ") || self.lazy && sql.starts_with("MERGE ") {
+            return Answer::Ok(());
+        }
+        self.floe.apply(sql, table).await
+    }
+
+    async fn scan(&mut self, table: &TableRef) -> Answer<Rows> {
+        self.floe.scan(table).await
+    }
+
+    async fn query(&mut self, sql: &str, table: &TableRef) -> Answer<Rows> {
+        self.floe.query(sql, table).await
+    }
+
+    async fn changes(&mut self, table: &TableRef, from: Option<i64>, to: Option<i64>) -> Answer<Rows> {
+        self.floe.changes(table, from, to).await
+    }
+
+    async fn revive(&mut self) {}
+
+    fn alive(&self) -> bool {
+        true
+    }
+
+    async fn stop(&mut self) {}
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_with_wrong_rows_has_no_times() {
+    let dir = tempfile::tempdir().expect("folder");
+    let named = |name, lazy| Named { floe: Floe::new(dir.path(), "ice").expect("floe"), name, lazy };
+    let floe = Floe::new(dir.path(), "ice").expect("floe");
+    let mut drivers: Vec<Box<dyn Driver>> =
+        vec![Box::new(floe), Box::new(named("spark-right", false)), Box::new(named("spark-lazy", true))];
+    let report = run(&plan(3000), dir.path(), &mut drivers, vec![], &|_| ()).await.expect("a report");
+    let of = |engine: &str, kind: &str| -> Vec<&Sample> {
+        report.samples.iter().filter(|s| s.engine == engine && s.what.starts_with(kind)).collect()
+    };
+    // the view reads copy-on-write tables only: two amounts, two rounds
+    assert_eq!(of("spark-right", "sync").len(), 4);
+    assert!(of("spark-right", "").iter().all(|s| s.seconds.is_some()), "{:?}", of("spark-right", ""));
+    assert!(of("spark-lazy", "changelog").iter().all(|s| s.seconds.is_some()));
+    assert_eq!(of("spark-lazy", "sync").len(), 4);
+    for s in of("spark-lazy", "sync") {
+        assert!(s.seconds.is_none() && s.reason.starts_with("wrong rows"), "{s:?}");
+    }
 }

@@ -11,6 +11,7 @@ use super::signals::asked_to_end;
 use crate::drivers::{Driver, Floe, kill_all};
 use crate::history::record::{Plan, record};
 use crate::history::{Event, Op, Outcome, judge};
+use crate::scenario;
 
 /// Arguments of `floe histories`.
 #[derive(Debug, Args)]
@@ -93,7 +94,9 @@ async fn histories(args: &HistoriesArgs) -> Result<i32, String> {
         };
         let events = record(&plan, &warehouse, &mut drivers).await?;
         let names: Vec<String> = drivers.iter().map(|d| d.name().to_string()).collect();
-        wrong += tell(mode, &names, &events);
+        let anomalies = tell(mode, &names, &events);
+        keep(&names, mode, events.len(), anomalies)?;
+        wrong += anomalies;
         let file = out.join(format!("history-{mode}.json"));
         std::fs::write(&file, json!({ "clients": names, "events": events }).to_string())
             .map_err(|e| format!("cannot write {}: {e}", file.display()))?;
@@ -111,6 +114,20 @@ async fn histories(args: &HistoriesArgs) -> Result<i32, String> {
         d.stop().await;
     }
     Ok(i32::from(wrong > 0 || absent))
+}
+
+/// Keeps the figure for the report of `floe conformance`, where `FLOE_UPDATE_REPORTS` is set.
+fn keep(names: &[String], mode: &str, events: usize, anomalies: usize) -> Result<(), String> {
+    let (true, Some(root)) = (std::env::var_os("FLOE_UPDATE_REPORTS").is_some(), scenario::find_root()) else {
+        return Ok(());
+    };
+    let folder = root.parent().unwrap_or(&root).join("reports/figures");
+    let file = folder.join(format!("engines-{}-{mode}.txt", names.join("-")));
+    let line =
+        format!("one table written by {} at once, {mode}: {events} events, {anomalies} anomalies\n", names.join(", "));
+    let io = |e: std::io::Error| format!("cannot write {}: {e}", file.display());
+    std::fs::create_dir_all(&folder).map_err(io)?;
+    std::fs::write(&file, line).map_err(io)
 }
 
 /// Prints the counts of each client and what is wrong; the number of anomalies.

@@ -58,10 +58,18 @@ class DuckDB(PathReader):
             self.db.execute(f"LOAD '{path}'")
 
     def read(self, metadata):
-        return self.db.execute("SELECT * FROM iceberg_scan(?)", [metadata]).to_arrow_table()
+        return self.run("SELECT * FROM iceberg_scan(?)", [metadata])
 
     def ask(self, sql, name, metadata):
-        return self.db.execute(sql.replace(name, f"iceberg_scan('{metadata}')")).to_arrow_table()
+        return self.run(sql.replace(name, f"iceberg_scan('{metadata}')"))
+
+    def run(self, sql, given=None):
+        import duckdb
+        try:
+            return self.db.execute(sql, given).to_arrow_table()
+        except (duckdb.FatalException, duckdb.InternalException):
+            self.open(None)  # the database answers nothing after such an error; the next question gets a new one
+            raise
 
 
 class PyIceberg(PathReader):

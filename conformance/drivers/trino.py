@@ -159,7 +159,7 @@ def field(text):
 
 def iceberg_type(ty):
     simple = {"integer": "int", "bigint": "long", "real": "float", "varchar": "string", "varbinary": "binary", "boolean": "boolean", "double": "double",
-              "date": "date", "uuid": "uuid", "tinyint": "int", "smallint": "int", "json": "string", "variant": "variant", "unknown": "unknown"}
+              "date": "date", "uuid": "uuid", "tinyint": "int", "smallint": "int", "json": "variant", "variant": "variant", "unknown": "unknown"}
     if ty in simple:
         return simple[ty]
     stamp = re.fullmatch(r"(timestamp|time)\((\d+)\)( with time zone)?", ty)
@@ -205,7 +205,7 @@ def decoder(ty):
     if name == "row":
         parts = [decoder(t) for _, t in map(field, args)]
         return lambda v: [None if x is None else d(x) for x, d in zip(v, parts)]
-    if ty == "variant":
+    if ty in ("json", "variant"):
         return lambda v: v if isinstance(v, str) else json.dumps(v)
     return lambda v: v
 

@@ -226,7 +226,7 @@ def types(text):
     if nested:
         kind, args = nested.group(1).upper(), split_args(nested.group(2))
         if kind == "STRUCT":
-            return "ROW(" + ", ".join(f"{n.strip()} {types(t)}" for n, t in (a.split(":", 1) for a in args)) + ")"
+            return "ROW(" + ", ".join(f'"{n.strip()}" {types(t)}' for n, t in (a.split(":", 1) for a in args)) + ")"
         return f"{kind}({', '.join(types(a) for a in args)})"
     return TYPES.get(text.upper(), text)
 

@@ -26,6 +26,7 @@ public final class IcebergJava implements Wire.Engine {
     private Ddl ddl;
 
     public static void main(String[] args) throws Exception {
+        Wire.variant = VariantJson::text;
         Wire.serve(new IcebergJava());
     }
 

@@ -198,6 +198,9 @@ final class Wire {
         return out;
     }
 
+    /** JSON text of a variant; an engine whose library has variants sets it. */
+    static java.util.function.Function<Object, Object> variant = Object::toString;
+
     /** A type in the protocol's words. */
     static String name(Type type) {
         switch (type.typeId().name()) {
@@ -207,6 +210,9 @@ final class Wire {
                 return "map<" + name(type.asMapType().keyType()) + "," + name(type.asMapType().valueType()) + ">";
             case "STRUCT":
                 return "struct<" + type.asStructType().fields().stream().map(f -> f.name() + ":" + name(f.type())).collect(Collectors.joining(",")) + ">";
+            case "GEOMETRY":
+            case "GEOGRAPHY":
+                return "binary"; // their values are well-known binary
             default:
                 return type.toString().replace(", ", ",");
         }
@@ -255,6 +261,8 @@ final class Wire {
                 }
                 return hex.toString();
             }
+            case "VARIANT":
+                return variant.apply(v);
             case "LIST":
                 return ((List<?>) v).stream().map(x -> value(type.asListType().elementType(), x)).collect(Collectors.toCollection(ArrayList::new));
             case "MAP": {

@@ -20,6 +20,7 @@ pub(super) const SOURCES: &[(&str, &str)] = &[
     ("SmallSql.java", include_str!("../../drivers/java/SmallSql.java")),
     ("TableWriter.java", include_str!("../../drivers/java/TableWriter.java")),
     ("TrinoMain.java", include_str!("../../drivers/java/TrinoMain.java")),
+    ("VariantJson.java", include_str!("../../drivers/java/VariantJson.java")),
     ("Values.java", include_str!("../../drivers/java/Values.java")),
     ("Wire.java", include_str!("../../drivers/java/Wire.java")),
 ];

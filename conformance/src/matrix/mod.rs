@@ -1,6 +1,7 @@
 //! The matrix: every scenario by every writer, read by every reader, live after each step and again by snapshot.
 
 pub mod catalogs;
+mod damage;
 pub mod deviations;
 mod facts_check;
 pub mod proof;

@@ -1,10 +1,11 @@
 //! One scenario by one writer, seen by all readers.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 
+use super::damage::damage;
 use super::facts_check;
 use super::result::{AUDIT, Cell, Check, FACTS, Outcome};
 use super::sync;
@@ -12,7 +13,7 @@ use crate::compare::{self, Difference};
 use crate::drivers::Driver;
 use crate::facts::TableState;
 use crate::protocol::{Answer, TableRef};
-use crate::scenario::{By, Damage, Expected, SPARK_FACTS, Scenario, Step, SyncStep, expected_states};
+use crate::scenario::{By, Expected, SPARK_FACTS, Scenario, Step, SyncStep, expected_states};
 
 /// What a reader need not be able to do, because only a writer does it.
 const WRITER_ONLY: &[&str] = &[
@@ -178,6 +179,12 @@ impl<'a> Run<'a> {
             .replace("{namespace}", &self.namespace)
             .replace("{name}", &self.name)
             .replace("{catalog}", &self.catalog)
+    }
+
+    /// The first capability that the scenario needs of a writer and this engine does not declare.
+    fn lacking(&self, engine: usize) -> Option<&String> {
+        let declared = &self.drivers[engine].hello().capabilities;
+        self.scenario.features.iter().find(|f| !declared.contains(f))
     }
 
     async fn go(&mut self) {
@@ -347,6 +354,10 @@ impl<'a> Run<'a> {
                     let lower = m.to_lowercase();
                     let says = r.mentions.is_empty() || r.mentions.iter().any(|w| lower.contains(&w.to_lowercase()));
                     let mut c = Check::pass(n, "refusal");
+                    if !says && self.lacking(who).is_some() {
+                        // it knows no such statement, and so says nothing of this one
+                        return Err(Check::new(n, "refusal", Outcome::Refused, m));
+                    }
                     if !says {
                         c = Check::new(n, "refusal", Outcome::Fail, format!("refused with an unhelpful message: {m}"));
                         c.expected = format!("a message with one of: {}", r.mentions.join(", "));
@@ -574,36 +585,4 @@ fn shuffled(n: usize, seed: &str) -> Vec<usize> {
         order.swap(i, (state % (i as u64 + 1)) as usize);
     }
     order
-}
-
-/// Changes bytes of the newest file with the given ending below the table's folder.
-fn damage(folder: &Path, d: &Damage) -> Result<(), String> {
-    let state = TableState::read(folder).map_err(|e| e.to_string())?.ok_or("no table to damage")?;
-    let ending = format!(".{}", d.newest);
-    let newest = state
-        .files
-        .keys()
-        .filter(|p| p.ends_with(&ending))
-        .max_by_key(|p| std::fs::metadata(folder.join(p)).and_then(|m| m.modified()).ok())
-        .ok_or_else(|| format!("the table has no {ending} file"))?;
-    let path = folder.join(newest);
-    let io = |e: std::io::Error| format!("{}: {e}", path.display());
-    // a checksum file beside it (Hadoop's) would hide the damage behind an error of its own
-    if let (Some(dir), Some(name)) = (path.parent(), path.file_name()) {
-        let _ = std::fs::remove_file(dir.join(format!(".{}.crc", name.to_string_lossy())));
-    }
-    if d.remove {
-        return std::fs::remove_file(&path).map_err(io);
-    }
-    let mut bytes = std::fs::read(&path).map_err(io)?;
-    if let Some(n) = d.truncate {
-        bytes.truncate(n as usize);
-    } else {
-        let at = if d.at < 0 { bytes.len() as i64 + d.at } else { d.at };
-        let byte = usize::try_from(at).ok().and_then(|i| bytes.get_mut(i));
-        let byte =
-            byte.ok_or_else(|| format!("offset {} is outside the {} bytes of {newest}", d.at, state.files[newest]))?;
-        *byte ^= d.xor;
-    }
-    std::fs::write(&path, bytes).map_err(io)
 }

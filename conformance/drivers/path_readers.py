@@ -46,7 +46,7 @@ class PathReader:
 
 class DuckDB(PathReader):
     name, package = "DuckDB", "duckdb"
-    refusals = ("NotImplementedException", "InvalidInputException", "InvalidConfigurationException", "IOException", "BinderException")
+    refusals = ("NotImplementedException", "InvalidInputException", "InvalidConfigurationException", "IOException", "BinderException", "Error")
     capabilities = READS + ["equality-deletes"]
 
     def open(self, hello):

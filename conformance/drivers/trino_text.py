@@ -164,6 +164,8 @@ class Text:
         branch = re.search(rf"{re.escape(self.full)}\.(branch|tag)_(\w+)", sql)
         if branch:
             raise Skipped("Trino has no equivalent of writing to a branch by its name")
+        if re.search(r"(?i)\bmake_interval\(", sql):
+            raise Skipped("Trino has no equivalent of make_interval")
         sql = re.sub(r"(?i)\brange\(([^()]*)\)( \w+)?", self.numbers, sql)
         for view, text in self.engine.views.items():
             sql = re.sub(rf"(?i)\b(FROM|USING|JOIN) {view}\b(?!\.)(?!\s+[a-z]\b)", lambda m: f"{m.group(1)} ({text}) {view}", sql)

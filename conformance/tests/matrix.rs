@@ -167,4 +167,5 @@ async fn engines_join_in_rounds_and_a_failing_history_is_cut_down_to_its_core() 
     let (_, _, least) = found.iter().find(|f| f.0 == "forgetful" && f.1 == "floe").expect("a reader saw it");
     let said: Vec<&str> = least.steps.iter().map(|s| s.sql.split(' ').next().unwrap_or_default()).collect();
     assert_eq!(said, ["CREATE", "INSERT", "DELETE"], "{least:#?}");
+    assert!(least.steps[2].sql.contains("id <"), "{least:#?}");
 }

@@ -94,22 +94,21 @@ impl Field {
             // facts and bytes need no reader
             let readers: Vec<usize> = place(&cell.reader).into_iter().collect();
             let mut least = history.clone();
-            let mut tries = 0;
-            while tries < TRIES {
-                let mut smaller = None;
-                for part in least.parts() {
+            let (mut tries, mut smaller) = (0, true);
+            // later statements seldom matter, so the last goes first; again and again, until each one is needed
+            while std::mem::take(&mut smaller) {
+                for i in (0..least.statements()).rev() {
                     tries += 1;
+                    if tries > TRIES {
+                        break;
+                    }
+                    let part = least.without(i);
                     let mine = Session { prefix: format!("cut{}_{tries}", out.len()), ..session.clone() };
                     let cells =
                         run_scenario(&mine, &mut self.drivers, &part.scenario(), writer, &readers, &|_| {}).await;
                     if cells.iter().any(|c| !c.accepted && c.reader == cell.reader && c.outcome == cell.outcome) {
-                        smaller = Some(part);
-                        break;
+                        (least, smaller) = (part, true);
                     }
-                }
-                match smaller {
-                    Some(part) => least = part,
-                    None => break,
                 }
             }
             out.push((cell.writer.clone(), cell.reader.clone(), least.scenario()));

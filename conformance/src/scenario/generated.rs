@@ -74,14 +74,17 @@ impl History {
         Self { seed, version, mode, partition, moves }
     }
 
-    /// Its parts with one statement less, the last one left out first: later statements seldom matter.
-    pub fn parts(&self) -> Vec<Self> {
-        let without = |i: usize| {
-            let mut less = self.clone();
-            less.moves.remove(i);
-            less
-        };
-        (0..self.moves.len()).rev().map(without).collect()
+    /// Number of statements after the table is made.
+    pub fn statements(&self) -> usize {
+        self.moves.len()
+    }
+
+    /// The history without its statement at `i`, from 0.
+    #[must_use]
+    pub fn without(&self, i: usize) -> Self {
+        let mut less = self.clone();
+        less.moves.remove(i);
+        less
     }
 
     /// Id of its scenario.

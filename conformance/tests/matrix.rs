@@ -2,7 +2,7 @@
 //! matrix is `floe conformance`'s, reviewed in `reports/matrix.txt`.
 
 use floe_conformance::drivers::{Driver, Floe};
-use floe_conformance::matrix::result::{EngineRow, Outcome, Results};
+use floe_conformance::matrix::result::{Cell, EngineRow, Outcome, Results};
 use floe_conformance::matrix::{Field, Session, deviations, run_scenario};
 use floe_conformance::protocol::{Answer, Hello, TableRef};
 use floe_conformance::report::{markdown, terminal, verdicts};
@@ -19,6 +19,27 @@ const CHOSEN: &[&str] = &[
     "row-level/merge-duplicate-source",
     "upgrade/v2-deletes-fold-into-dv",
 ];
+
+fn results_of(
+    engines: Vec<EngineRow>,
+    scenarios: Vec<Scenario>,
+    cells: Vec<Cell>,
+    stale_deviations: Vec<String>,
+) -> Results {
+    Results {
+        schema: 1,
+        floe: String::new(),
+        started: 0,
+        seconds: 0.0,
+        launcher: "native".into(),
+        engines,
+        scenarios,
+        cells,
+        stale_deviations,
+        catalogs: vec![],
+        figures: vec![],
+    }
+}
 
 async fn run(chosen: Option<&[&str]>) -> Results {
     let tmp = tempfile::tempdir().expect("temporary folder");
@@ -41,19 +62,7 @@ async fn run(chosen: Option<&[&str]>) -> Results {
     }
     let book = deviations::parse(deviations::FILE).expect("known deviations");
     let stale_deviations = deviations::apply(&book, &mut cells, &engines);
-    let results = Results {
-        schema: 1,
-        floe: String::new(),
-        started: 0,
-        seconds: 0.0,
-        launcher: "native".into(),
-        engines,
-        scenarios,
-        cells,
-        stale_deviations,
-        catalogs: vec![],
-        figures: vec![],
-    };
+    let results = results_of(engines, scenarios, cells, stale_deviations);
     assert!(results.green(), "{}", terminal::text(&results));
     results
 }
@@ -149,19 +158,7 @@ async fn engines_join_in_rounds_and_a_failing_history_is_cut_down_to_its_core() 
     let want: Vec<String> = ["forgetful", "floe"].iter().flat_map(|w| want.map(|r| format!("{w} {r}"))).collect();
     assert_eq!(of_first, want, "no pair twice, none left out");
     assert!(cells.iter().all(|c| c.writer == "forgetful" || c.outcome == Outcome::Pass));
-    let results = Results {
-        schema: 1,
-        floe: String::new(),
-        started: 0,
-        seconds: 0.0,
-        launcher: "native".into(),
-        engines,
-        scenarios,
-        cells,
-        stale_deviations: Vec::new(),
-        catalogs: Vec::new(),
-        figures: Vec::new(),
-    };
+    let results = results_of(engines, scenarios, cells, Vec::new());
     assert!(verdicts::of(&results).is_empty(), "generated histories are not reviewed");
     let found = field.cut_down(&session, &histories, &results).await;
     let (_, _, least) = found.iter().find(|f| f.0 == "forgetful" && f.1 == "floe").expect("a reader saw it");

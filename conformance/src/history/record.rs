@@ -32,20 +32,32 @@ pub struct Plan {
     pub seed: u64,
 }
 
-struct Recorder {
+/// Takes down what clients do, by a clock that only counts.
+#[derive(Default)]
+pub struct Recorder {
     clock: AtomicU64,
     events: Mutex<Vec<Event>>,
 }
 
 impl Recorder {
-    fn now(&self) -> u64 {
+    /// The next moment.
+    pub fn now(&self) -> u64 {
         self.clock.fetch_add(1, Ordering::SeqCst)
     }
 
-    fn add(&self, client: usize, start: u64, op: Op, outcome: Outcome) {
+    /// Adds what a client asked for at `start` and has the answer of now.
+    pub fn add(&self, client: usize, start: u64, op: Op, outcome: Outcome) {
         let end = self.now();
-        let mut events = self.events.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        events.push(Event { client, start, end, op, outcome });
+        self.events().push(Event { client, start, end, op, outcome });
+    }
+
+    /// The events so far; the recorder starts anew.
+    pub fn take(&self) -> Vec<Event> {
+        std::mem::take(&mut *self.events())
+    }
+
+    fn events(&self) -> std::sync::MutexGuard<'_, Vec<Event>> {
+        self.events.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
@@ -56,7 +68,7 @@ impl Recorder {
 /// # Errors
 /// When the table cannot be made; the text is the engine's.
 pub async fn record(plan: &Plan, warehouse: &Path, drivers: &mut [Box<dyn Driver>]) -> Result<Vec<Event>, String> {
-    let recorder = Recorder { clock: AtomicU64::new(0), events: Mutex::new(Vec::new()) };
+    let recorder = Recorder::default();
     let folder = warehouse.join(&plan.namespace).join(&plan.table);
     let full = format!("{}.{}.{}", plan.catalog, plan.namespace, plan.table);
     let m = &plan.mode;
@@ -114,7 +126,7 @@ pub async fn record(plan: &Plan, warehouse: &Path, drivers: &mut [Box<dyn Driver
             recorder.add(client, start, Op::Read(seen(&rows)), Outcome::Ok);
         }
     }
-    Ok(recorder.events.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
+    Ok(recorder.take())
 }
 
 fn reference(plan: &Plan, folder: &Path) -> TableRef {

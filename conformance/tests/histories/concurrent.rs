@@ -4,10 +4,11 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use floe_conformance::history::record::Recorder;
 use floe_conformance::history::{Event, Op, Outcome, Seen, SeenRow, judge};
 use floe_engine::io::object_store::path::Path as StorePath;
 use floe_engine::manifest::live_entries;
@@ -23,23 +24,6 @@ impl Dice {
     fn roll(&mut self, below: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % below
-    }
-}
-
-#[derive(Default)]
-struct Recorder {
-    clock: AtomicU64,
-    events: Mutex<Vec<Event>>,
-}
-
-impl Recorder {
-    fn now(&self) -> u64 {
-        self.clock.fetch_add(1, Ordering::SeqCst)
-    }
-
-    fn add(&self, client: usize, start: u64, op: Op, outcome: Outcome) {
-        let end = self.now();
-        self.events.lock().expect("no panic while held").push(Event { client, start, end, op, outcome });
     }
 }
 
@@ -158,7 +142,7 @@ async fn finish(folder: &Path, recorder: &Recorder) -> Vec<Event> {
     let seen = read(&mut lake).await.expect("the last read");
     recorder.add(0, start, Op::Read(seen), Outcome::Ok);
     lake.audit("t").unwrap_or_else(|e| panic!("{e}"));
-    std::mem::take(&mut *recorder.events.lock().expect("no panic while held"))
+    recorder.take()
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -333,6 +333,20 @@ async fn orphans_are_listed_then_removed_and_nothing_in_use_is() {
     let names: Vec<&str> = listed.iter().filter_map(|l| l.rsplit('/').next()).collect();
     assert_eq!(names, ["stray.parquet", "stray.puffin", "stray.avro"], "{listed:?}");
     assert_eq!(w.files(), all, "a dry run deletes nothing");
+    // the warehouse holds other tables, whose files this table does not know
+    w.run("CREATE TABLE other (id INT) USING iceberg; INSERT INTO other VALUES (1)").await;
+    let with_other = w.files();
+    let other = w.session.table(&["ns".to_string(), "other".to_string()]).await.expect("a table");
+    let above = root.parent().expect("namespace").display().to_string();
+    for location in [other.metadata().location().to_string(), above] {
+        for dry_run in [true, false] {
+            let options = OrphanOptions { location: Some(location.clone()), dry_run, ..dry.clone() };
+            let e = remove_orphan_files(&table, &options).await.expect_err("another table's files");
+            assert!(e.to_string().contains("another table"), "{e}");
+        }
+    }
+    assert_eq!(w.files(), with_other);
+    assert_eq!(w.rows("SELECT id FROM other").await, ["1"]);
     let removed = remove_orphan_files(&table, &OrphanOptions { dry_run: false, ..dry }).await.expect("removes");
     assert_eq!(removed, listed);
     assert_eq!(w.files().len(), all.len() - 3);

@@ -95,6 +95,9 @@ async fn conformance(args: &ConformanceArgs) -> Result<i32, String> {
     let begin = Instant::now();
     let started = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
     let root = scenario::find_root().ok_or("no folder `scenarios` here or above; run floe inside its checkout")?;
+    // names first: loading the models of all scenarios takes a while
+    catalogs::check_names(&args.catalogs)?;
+    let (with_floe, chosen) = choose(args)?;
     let mut scenarios = scenario::load_all(&root, &args.scenario)
         .map_err(|faults| faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
     let histories: Vec<History> = (0..args.generated).map(|i| History::of(args.seed.wrapping_add(i))).collect();
@@ -107,8 +110,6 @@ async fn conformance(args: &ConformanceArgs) -> Result<i32, String> {
         ));
     }
     let book = deviations::parse(deviations::FILE).map_err(|e| format!("known-deviations.toml: {e}"))?;
-    catalogs::check_names(&args.catalogs)?;
-    let (with_floe, chosen) = choose(args)?;
     let out = prepare(&args.out)?;
     let session = Session { warehouse: out.join("warehouse"), catalog: CATALOG.into(), prefix: "run".into() };
 

@@ -79,7 +79,7 @@ pub fn require_interval(older_than_ms: i64) -> Result<()> {
 /// Gives the locations found (dry run) or deleted, sorted.
 ///
 /// # Errors
-/// [`crate::ErrorKind::InvalidInput`] for a table whose `gc.enabled` is false, and when a listed file and a known one have the
+/// [`crate::ErrorKind::InvalidInput`] for a table whose `gc.enabled` is false, when the folder holds another table's metadata, and when a listed file and a known one have the
 /// same path in different stores: which of them is meant can't be told, so nothing is deleted.
 pub async fn remove_orphan_files(table: &Table, options: &OrphanOptions) -> Result<Vec<String>> {
     require_gc(table, "delete orphan files")?;
@@ -88,6 +88,7 @@ pub async fn remove_orphan_files(table: &Table, options: &OrphanOptions) -> Resu
     // listed before the metadata is read: a file that a commit takes in meanwhile is then known
     let listed = table.io().list(&root).await?;
     let table = table.refresh().await?;
+    refuse_another_table(&table, &root, listed.iter().map(|f| f.location.as_str()))?;
     let visible = Visible::of(&table, &root);
     let candidates: BTreeMap<Location, String> = listed
         .into_iter()
@@ -118,6 +119,22 @@ pub async fn remove_orphan_files(table: &Table, options: &OrphanOptions) -> Resu
         return Ok(orphans);
     }
     Ok(delete_files(&table, orphans).await.into_iter().collect())
+}
+
+/// A folder with the metadata of another table is none of this table's: its files would all seem to be orphans.
+fn refuse_another_table<'a>(table: &Table, root: &str, listed: impl Iterator<Item = &'a str>) -> Result<()> {
+    let own = format!("{}/metadata/", Location::of(table.metadata().location()).path.trim_end_matches('/'));
+    for location in listed.filter(|l| l.ends_with(".metadata.json")) {
+        let path = Location::of(location).path;
+        if path.contains("/metadata/") && !path.starts_with(&own) {
+            return Err(Error::invalid(format!(
+                "{root} holds another table, whose metadata is {location}: its files are no orphans of this one; name a folder \
+                 that is this table's alone"
+            ))
+            .at(table.ident()));
+        }
+    }
+    Ok(())
 }
 
 /// Everything the table refers to.

@@ -134,7 +134,18 @@ impl Browser {
     /// Clicks on the first element that fits, as a user would.
     pub async fn click(&self, css: &str) {
         let id = self.element(css).await;
+        let target = self.js(&format!("return document.querySelector({css:?}).closest('a')?.hash ?? ''")).await;
         self.post(&format!("/element/{id}/click"), json!({})).await;
+        // the page draws what a link within it leads to in a later turn of the browser
+        if target.as_str().is_some_and(|hash| !hash.is_empty()) {
+            for _ in 0..100 {
+                if self.js("return location.hash").await == target {
+                    break;
+                }
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+            self.js("return new Promise(done => setTimeout(done, 100))").await;
+        }
     }
 
     /// Types into the first element that fits.

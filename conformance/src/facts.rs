@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use crate::protocol::TableRef;
+
 /// Summary counters that say what a commit changed (SUMMARY-*); comparable between engines, unlike sizes, ids and names.
 pub const CHANGE_COUNTERS: &[&str] = &[
     "added-data-files",
@@ -35,6 +37,19 @@ pub struct TableState {
     pub json: Value,
     /// All files below the table's folder with their sizes, by path relative to it.
     pub files: BTreeMap<String, u64>,
+}
+
+/// A table of a Hadoop-layout warehouse in its newest state, as engines are told of it.
+pub fn newest(warehouse: &Path, namespace: &str, name: &str) -> TableRef {
+    let folder = warehouse.join(namespace).join(name);
+    let state = TableState::read(&folder).ok().flatten();
+    TableRef {
+        namespace: namespace.into(),
+        name: name.into(),
+        location: folder.display().to_string(),
+        metadata: state.map_or_else(String::new, |s| s.metadata.display().to_string()),
+        snapshot: None,
+    }
 }
 
 impl TableState {

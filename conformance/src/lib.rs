@@ -3,6 +3,8 @@
 pub mod bench;
 pub mod cli;
 pub mod compare;
+pub mod dice;
+pub mod doctor;
 pub mod drivers;
 pub mod engines;
 pub mod facts;

@@ -107,6 +107,18 @@ pub struct Hello {
     pub sql: bool,
 }
 
+impl Hello {
+    /// Whether the engine takes a role: `write`, `read`.
+    pub fn plays(&self, role: &str) -> bool {
+        self.roles.iter().any(|r| r == role)
+    }
+
+    /// Whether it declares a capability.
+    pub fn has(&self, capability: &str) -> bool {
+        self.capabilities.iter().any(|c| c == capability)
+    }
+}
+
 /// Outcome of a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer<T> {

@@ -9,19 +9,20 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 pub use run::run;
 pub use table::text;
 
 /// What is measured.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Workload {
-    /// INSERT, DELETE, UPDATE, MERGE and scans.
+    /// INSERT, DELETE, UPDATE, MERGE and scans
     #[default]
     Statements,
-    /// Changelog and sync.
+    /// Changelog and sync
     Cdc,
 }
 

@@ -49,6 +49,14 @@ impl Model {
         Self((0..rows).map(|id| Some(fresh(id))).collect())
     }
 
+    /// Spark's text that makes an empty table whose statements all use `mode`.
+    pub fn create(table: &str, mode: &str) -> String {
+        format!(
+            "CREATE TABLE {table} (id BIGINT, city STRING, n BIGINT) USING iceberg TBLPROPERTIES('format-version'='3', \
+             'write.delete.mode'='{mode}', 'write.update.mode'='{mode}', 'write.merge.mode'='{mode}')"
+        )
+    }
+
     /// Spark's text that fills a fresh table.
     pub fn insert(table: &str, rows: u32) -> String {
         format!(

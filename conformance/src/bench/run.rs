@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::model::{Change, Model, NARROW, WIDE};
 use super::{Contender, Plan, Report, Sample};
 use crate::drivers::Driver;
-use crate::facts::TableState;
+use crate::facts::newest;
 use crate::protocol::{Answer, TableRef};
 use crate::value::Rows;
 
@@ -45,16 +45,7 @@ pub async fn run(
     run.changes(&mut subjects, &per(|i| Change::Update(30 + i))).await;
     run.changes(&mut subjects, &per(|i| Change::Merge(60 + i))).await;
     run.scans(&mut subjects, "after all changes").await;
-    let engines = contenders(run.drivers);
-    Report {
-        schema: 1,
-        floe: env!("CARGO_PKG_VERSION").into(),
-        machine: machine(),
-        plan: plan.clone(),
-        engines,
-        absent,
-        samples: run.samples,
-    }
+    report(plan, run.drivers, absent, run.samples)
 }
 
 struct Run<'a> {
@@ -71,7 +62,7 @@ impl Run<'_> {
         let mut out = Vec::new();
         for mode in &self.plan.modes {
             for writer in 0..self.drivers.len() {
-                if !self.drivers[writer].hello().roles.iter().any(|r| r == "write") {
+                if !self.drivers[writer].hello().plays("write") {
                     continue;
                 }
                 let name = format!("{}_{}", self.drivers[writer].name(), mode.replace('-', "_"));
@@ -83,13 +74,8 @@ impl Run<'_> {
                     name,
                     broken: String::new(),
                 };
-                for sql in [
-                    format!("CREATE NAMESPACE IF NOT EXISTS {CATALOG}.{NAMESPACE}"),
-                    format!(
-                        "CREATE TABLE {full} (id BIGINT, city STRING, n BIGINT) USING iceberg TBLPROPERTIES('format-version'='3', \
-                         'write.delete.mode'='{mode}', 'write.update.mode'='{mode}', 'write.merge.mode'='{mode}')"
-                    ),
-                ] {
+                for sql in [format!("CREATE NAMESPACE IF NOT EXISTS {CATALOG}.{NAMESPACE}"), Model::create(&full, mode)]
+                {
                     let table = table(self.warehouse, &subject.name);
                     if let Some(why) = failure(self.drivers[writer].apply(&sql, &table).await) {
                         subject.broken = why;
@@ -195,27 +181,32 @@ impl Run<'_> {
     }
 }
 
-/// A table of the shared warehouse in its newest state.
+/// A table of the benchmark in its newest state.
 pub(super) fn table(warehouse: &Path, name: &str) -> TableRef {
-    let folder = warehouse.join(NAMESPACE).join(name);
-    let state = TableState::read(&folder).ok().flatten();
-    TableRef {
-        namespace: NAMESPACE.into(),
-        name: name.into(),
-        location: folder.display().to_string(),
-        metadata: state.map_or_else(String::new, |s| s.metadata.display().to_string()),
-        snapshot: None,
-    }
+    newest(warehouse, NAMESPACE, name)
 }
 
-/// What the engines said of themselves.
-pub(super) fn contenders(drivers: &[Box<dyn Driver>]) -> Vec<Contender> {
+/// The samples with all that says how they came about.
+pub(super) fn report(
+    plan: &Plan,
+    drivers: &[Box<dyn Driver>],
+    absent: Vec<(String, String)>,
+    samples: Vec<Sample>,
+) -> Report {
     let one = |d: &Box<dyn Driver>| Contender {
         name: d.name().into(),
         version: d.hello().version.clone(),
         iceberg: d.hello().iceberg.clone(),
     };
-    drivers.iter().map(one).collect()
+    Report {
+        schema: 1,
+        floe: env!("CARGO_PKG_VERSION").into(),
+        machine: machine(),
+        plan: plan.clone(),
+        engines: drivers.iter().map(one).collect(),
+        absent,
+        samples,
+    }
 }
 
 /// Rows as texts; sums are integers of several types, of which the digits count.
@@ -253,7 +244,7 @@ pub(super) fn bytes(folder: &Path) -> u64 {
 }
 
 /// Processor and number of cores, as the system tells.
-pub(super) fn machine() -> String {
+fn machine() -> String {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = info.lines().find_map(|l| l.strip_prefix("model name")).unwrap_or_default();
     let model = model.trim_start_matches([' ', '\t', ':']);

@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use super::conformance::{CATALOG, Launcher, bar, others, prepare, shared_catalog, start};
-use super::signals::asked_to_end;
+use super::signals::until_asked_to_end;
 use crate::bench::{self, Plan, Workload};
-use crate::drivers::{Driver, Floe, kill_all};
+use crate::drivers::{Driver, Floe};
 
 /// Arguments of `floe bench`.
 #[derive(Debug, Args)]
@@ -27,7 +27,7 @@ Examples:
 pub struct BenchArgs {
     /// What is measured
     #[arg(long, value_enum, default_value = "statements")]
-    workload: Measured,
+    workload: Workload,
     /// Engines that take part, by name [default: floe,spark35,duckdb; for statements polars and pyiceberg too]
     #[arg(long, value_delimiter = ',')]
     engines: Vec<String>,
@@ -54,26 +54,13 @@ const STEP_SECONDS: u64 = 1800;
 /// Memory of Spark's virtual machine, as its driver takes it.
 const SPARK_MEMORY: &str = "FLOE_SPARK_MEMORY";
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Measured {
-    /// INSERT, DELETE, UPDATE, MERGE and scans
-    Statements,
-    /// Changelog and sync
-    Cdc,
-}
-
 /// Runs the subcommand. `Ok(0)` when every engine that took part gave right rows wherever it answered, else `Ok(1)`.
 pub async fn run(args: &BenchArgs) -> Result<i32, String> {
-    let outcome = tokio::select! {
-        done = measure(args) => done,
-        () = asked_to_end() => Ok(130),
-    };
-    kill_all();
-    outcome
+    until_asked_to_end(measure(args)).await
 }
 
 async fn measure(args: &BenchArgs) -> Result<i32, String> {
-    let cdc = args.workload == Measured::Cdc;
+    let cdc = args.workload == Workload::Cdc;
     let mut names = args.engines.clone();
     if names.is_empty() {
         names = ["floe", "spark35", "duckdb"].map(String::from).to_vec();
@@ -105,8 +92,7 @@ async fn measure(args: &BenchArgs) -> Result<i32, String> {
             None => absent.push((row.name, row.skipped)),
         }
     }
-    let workload = if cdc { Workload::Cdc } else { Workload::Statements };
-    let plan = Plan { workload, rows: args.rows, samples: args.samples, modes: args.modes.clone() };
+    let plan = Plan { workload: args.workload, rows: args.rows, samples: args.samples, modes: args.modes.clone() };
     let warehouse = out.join("warehouse");
     let tell = |what: &str| {
         tracing::info!("{what}");

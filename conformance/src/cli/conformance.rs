@@ -9,8 +9,8 @@ use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::task::JoinSet;
 
-use super::signals::asked_to_end;
-use crate::drivers::{Driver, Floe, Launch, Place, Process, kill_all};
+use super::signals::until_asked_to_end;
+use crate::drivers::{Driver, Floe, Launch, Place, Process};
 use crate::engines::{self, Engine, Home};
 use crate::launch;
 use crate::matrix::result::{CatalogResult, Cell, EngineRow, Results};
@@ -80,11 +80,7 @@ pub(super) enum Launcher {
 /// Runs the subcommand. `Ok(0)`: every cell is accepted and no reviewed verdict changed; `Ok(1)`: not so; `Ok(130)`:
 /// stopped by Ctrl-C, with every engine ended.
 pub async fn run(args: &ConformanceArgs) -> Result<i32, String> {
-    let outcome = tokio::select! {
-        done = conformance(args) => done,
-        () = asked_to_end() => Ok(130),
-    };
-    kill_all();
+    let outcome = until_asked_to_end(conformance(args)).await;
     if args.launcher == Launcher::Container {
         launch::remove_mine().await;
     }

@@ -7,8 +7,8 @@ use clap::Args;
 use serde_json::json;
 
 use super::conformance::{CATALOG, Launcher, SHORT_WORK, bar, others, prepare, shared_catalog, start};
-use super::signals::asked_to_end;
-use crate::drivers::{Driver, Floe, kill_all};
+use super::signals::until_asked_to_end;
+use crate::drivers::{Driver, Floe};
 use crate::history::record::{Plan, record};
 use crate::history::{Event, Op, Outcome, judge};
 use crate::scenario;
@@ -44,12 +44,7 @@ pub struct HistoriesArgs {
 
 /// Runs the subcommand. `Ok(0)`: no anomaly and clean bytes; `Ok(1)`: not so, or an engine could not be had.
 pub async fn run(args: &HistoriesArgs) -> Result<i32, String> {
-    let outcome = tokio::select! {
-        done = histories(args) => done,
-        () = asked_to_end() => Ok(130),
-    };
-    kill_all();
-    outcome
+    until_asked_to_end(histories(args)).await
 }
 
 async fn histories(args: &HistoriesArgs) -> Result<i32, String> {

@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 
 use super::{Event, Op, Outcome, Seen, SeenRow};
+use crate::dice::Dice;
 use crate::drivers::Driver;
-use crate::facts::TableState;
-use crate::protocol::{Answer, TableRef};
+use crate::facts::newest;
+use crate::protocol::Answer;
 use crate::value::Rows;
 
 /// What the clients work on, and for how long.
@@ -69,7 +70,6 @@ impl Recorder {
 /// When the table cannot be made; the text is the engine's.
 pub async fn record(plan: &Plan, warehouse: &Path, drivers: &mut [Box<dyn Driver>]) -> Result<Vec<Event>, String> {
     let recorder = Recorder::default();
-    let folder = warehouse.join(&plan.namespace).join(&plan.table);
     let full = format!("{}.{}.{}", plan.catalog, plan.namespace, plan.table);
     let m = &plan.mode;
     let values: Vec<String> = (0..plan.keys).map(|k| format!("({k}, 0)")).collect();
@@ -82,7 +82,7 @@ pub async fn record(plan: &Plan, warehouse: &Path, drivers: &mut [Box<dyn Driver
         ),
         format!("INSERT INTO {full} VALUES {}", values.join(", ")),
     ] {
-        match drivers[0].apply(&sql, &reference(plan, &folder)).await {
+        match drivers[0].apply(&sql, &newest(warehouse, &plan.namespace, &plan.table)).await {
             Answer::Ok(()) => {}
             Answer::Refused(why) | Answer::Skipped(why) | Answer::Error(why) => {
                 return Err(format!("{sql}: {why}"));
@@ -94,13 +94,13 @@ pub async fn record(plan: &Plan, warehouse: &Path, drivers: &mut [Box<dyn Driver
     }
     let until = Instant::now() + plan.time;
     let work = drivers.iter_mut().enumerate().map(|(client, d)| {
-        let (recorder, folder, full) = (&recorder, &folder, &full);
+        let (recorder, full) = (&recorder, &full);
         async move {
             let mut dice = Dice(plan.seed.wrapping_mul(977).wrapping_add(client as u64 + 1));
-            let writes = d.hello().roles.iter().any(|r| r == "write");
+            let writes = d.hello().plays("write");
             let mut n = 0;
             while Instant::now() < until && d.alive() {
-                let table = reference(plan, folder);
+                let table = newest(warehouse, &plan.namespace, &plan.table);
                 let start = recorder.now();
                 if !writes || dice.roll(4) == 0 {
                     if let Answer::Ok(rows) = d.scan(&table).await {
@@ -109,7 +109,7 @@ pub async fn record(plan: &Plan, warehouse: &Path, drivers: &mut [Box<dyn Driver
                     continue;
                 }
                 n += 1;
-                let op = dice.write(client, n, plan.keys);
+                let op = write(&mut dice, client, n, plan.keys);
                 let outcome = match d.apply(&sql(full, &op), &table).await {
                     Answer::Ok(()) => Outcome::Ok,
                     Answer::Refused(_) | Answer::Skipped(_) => Outcome::Fail,
@@ -122,22 +122,11 @@ pub async fn record(plan: &Plan, warehouse: &Path, drivers: &mut [Box<dyn Driver
     join_all(work).await;
     for (client, d) in drivers.iter_mut().enumerate() {
         let start = recorder.now();
-        if let Answer::Ok(rows) = d.scan(&reference(plan, &folder)).await {
+        if let Answer::Ok(rows) = d.scan(&newest(warehouse, &plan.namespace, &plan.table)).await {
             recorder.add(client, start, Op::Read(seen(&rows)), Outcome::Ok);
         }
     }
     Ok(recorder.take())
-}
-
-fn reference(plan: &Plan, folder: &Path) -> TableRef {
-    let state = TableState::read(folder).ok().flatten();
-    TableRef {
-        namespace: plan.namespace.clone(),
-        name: plan.table.clone(),
-        location: folder.display().to_string(),
-        metadata: state.map_or_else(String::new, |s| s.metadata.display().to_string()),
-        snapshot: None,
-    }
 }
 
 fn sql(table: &str, op: &Op) -> String {
@@ -156,23 +145,13 @@ fn seen(rows: &Rows) -> Seen {
     Seen { rows: rows.rows.iter().flatten().filter_map(row).collect(), vectors: Vec::new() }
 }
 
-/// Numbers that look random and are the same each time.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, below: i64) -> i64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((self.0 >> 33) % below.unsigned_abs().max(1)) as i64
-    }
-
-    /// A write of a key that all share, or the insert of a row with a key of its own. Values tell who wrote them.
-    fn write(&mut self, client: usize, n: i64, keys: i64) -> Op {
-        let value = (client as i64 + 1) * 100_000 + n;
-        let key = self.roll(keys);
-        match self.roll(8) {
-            0 => Op::Delete { key },
-            1 | 2 => Op::Insert { key: 100 + value, value },
-            _ => Op::Update { key, value },
-        }
+/// A write of a key that all share, or the insert of a row with a key of its own. Values tell who wrote them.
+fn write(dice: &mut Dice, client: usize, n: i64, keys: i64) -> Op {
+    let value = (client as i64 + 1) * 100_000 + n;
+    let key = dice.roll(keys.unsigned_abs()) as i64;
+    match dice.roll(8) {
+        0 => Op::Delete { key },
+        1 | 2 => Op::Insert { key: 100 + value, value },
+        _ => Op::Update { key, value },
     }
 }

@@ -10,7 +10,7 @@ use floe_engine::{Error, ErrorKind};
 
 use super::result::{CatalogResult, Check, Outcome, fold};
 use super::walk::walk;
-use crate::cli::doctor::{advice, examine};
+use crate::doctor::{advice, examine};
 use crate::engines::{CatalogRow, catalogs};
 use crate::serve::Local;
 

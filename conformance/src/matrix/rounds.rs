@@ -39,16 +39,15 @@ impl Field {
     pub async fn round(&mut self, session: &Session, scenarios: &[Scenario], done: Progress<'_>) {
         self.rounds += 1;
         let mine = Session { prefix: format!("{}{}", session.prefix, self.rounds), ..session.clone() };
-        let can = |d: &dyn Driver, role: &str| d.hello().roles.iter().any(|r| r == role);
         for s in scenarios {
             for w in 0..self.drivers.len() {
-                if !can(self.drivers[w].as_ref(), "write") {
+                if !self.drivers[w].hello().plays("write") {
                     continue;
                 }
                 let new_writer = w >= self.paired;
                 let readers: Vec<usize> = (0..self.drivers.len())
                     .filter(|r| new_writer || *r >= self.paired)
-                    .filter(|r| can(self.drivers[*r].as_ref(), "read"))
+                    .filter(|r| self.drivers[*r].hello().plays("read"))
                     .collect();
                 if readers.is_empty() {
                     continue;

@@ -76,7 +76,7 @@ pub async fn run_scenario(
     let mut cells = Vec::new();
     if two_writers {
         // the reader writes too, so each pair has a table of its own
-        let both: Vec<usize> = readers.iter().copied().filter(|r| writes(drivers[*r].as_ref())).collect();
+        let both: Vec<usize> = readers.iter().copied().filter(|r| drivers[*r].hello().plays("write")).collect();
         for r in both {
             let tag = format!("{}__{}", drivers[writer].name(), drivers[r].name());
             let mut run = Run::new(session, scenario, drivers, writer, Some(r), vec![r], &tag);
@@ -91,10 +91,6 @@ pub async fn run_scenario(
     }
     cells.iter().for_each(done);
     cells
-}
-
-fn writes(d: &dyn Driver) -> bool {
-    d.hello().roles.iter().any(|r| r == "write")
 }
 
 struct Run<'a> {
@@ -181,12 +177,6 @@ impl<'a> Run<'a> {
             .replace("{catalog}", &self.catalog)
     }
 
-    /// The first capability that the scenario needs of a writer and this engine does not declare.
-    fn lacking(&self, engine: usize) -> Option<&String> {
-        let declared = &self.drivers[engine].hello().capabilities;
-        self.scenario.features.iter().find(|f| !declared.contains(f))
-    }
-
     async fn go(&mut self) {
         let expected = match expected_states(self.scenario) {
             Ok(e) => e,
@@ -220,7 +210,7 @@ impl<'a> Run<'a> {
             self.snapshots.push(after.as_ref().and_then(TableState::snapshot_id));
             let Some(after) = after else { continue };
             let who = self.who(step);
-            let exact = self.drivers[who].hello().capabilities.iter().any(|c| c == SPARK_FACTS);
+            let exact = self.drivers[who].hello().has(SPARK_FACTS);
             self.facts.checks.extend(facts_check::check(n, step, before.as_ref(), Some(&after), exact));
             let made = after.snapshots().len() as i64 - before.as_ref().map_or(0, |b| b.snapshots().len()) as i64;
             if step.no_snapshot && !exact {
@@ -357,7 +347,7 @@ impl<'a> Run<'a> {
                     let lower = m.to_lowercase();
                     let says = r.mentions.is_empty() || r.mentions.iter().any(|w| lower.contains(&w.to_lowercase()));
                     let mut c = Check::pass(n, "refusal");
-                    if !says && self.lacking(who).is_some() {
+                    if !says && lacking(self.scenario, self.drivers[who].as_ref(), true).is_some() {
                         // it knows no such statement, and so says nothing of this one
                         return Err(Check::new(n, "refusal", Outcome::Refused, m));
                     }
@@ -403,7 +393,7 @@ impl<'a> Run<'a> {
                     });
                 }
                 for (q, sql) in step.queries.iter().zip(queries) {
-                    let lacks = q.features.iter().find(|f| !d.hello().capabilities.contains(f));
+                    let lacks = q.features.iter().find(|f| !d.hello().has(f));
                     checks.push(match lacks {
                         _ if !d.hello().sql => Check::new(n, "query", Outcome::Skipped, "the reader takes no SQL"),
                         Some(f) => Check::new(n, "query", Outcome::Skipped, format!("the reader declares no {f}")),
@@ -414,7 +404,7 @@ impl<'a> Run<'a> {
                     });
                 }
                 if let Some(c) = &step.changes {
-                    let can = d.hello().capabilities.iter().any(|x| x == "changelog");
+                    let can = d.hello().has("changelog");
                     checks.push(if can {
                         judge(n, "changes", d.changes(head, from, to).await, |rows| {
                             compare::changes(c, &want.columns, rows)
@@ -447,7 +437,7 @@ impl<'a> Run<'a> {
             async move {
                 let start = Instant::now();
                 let mut checks = Vec::new();
-                let can = d.hello().capabilities.iter().any(|c| c == "time-travel");
+                let can = d.hello().has("time-travel");
                 for s in states.iter().filter(|_| can) {
                     let answer = d.scan(&s.table).await;
                     checks
@@ -487,14 +477,7 @@ impl<'a> Run<'a> {
     /// not declare what the scenario needs. A reader's is accepted when the reader does not.
     fn cells(self, with_facts: bool) -> Vec<Cell> {
         let (id, writer) = (&self.scenario.id, self.drivers[self.writer].name().to_string());
-        let lacks = |d: &dyn Driver, writer_only: bool| {
-            self.scenario
-                .features
-                .iter()
-                .filter(|f| writer_only || !WRITER_ONLY.contains(&f.as_str()))
-                .find(|f| !d.hello().capabilities.contains(f))
-                .cloned()
-        };
+        let lacks = |d: &dyn Driver, writes: bool| lacking(self.scenario, d, writes).map(str::to_string);
         let writer_lacks = lacks(self.drivers[self.writer].as_ref(), true);
         let mut out = Vec::new();
         let mut facts = self.facts.checks;
@@ -532,6 +515,12 @@ impl<'a> Run<'a> {
         }
         out
     }
+}
+
+/// The first capability that a scenario needs of an engine, as its writer or its reader, and that the engine does not declare.
+fn lacking<'a>(scenario: &'a Scenario, d: &dyn Driver, writes: bool) -> Option<&'a str> {
+    let needed = scenario.features.iter().map(String::as_str).filter(|f| writes || !WRITER_ONLY.contains(f));
+    needed.into_iter().find(|f| !d.hello().has(f))
 }
 
 /// A file's name without its folders.

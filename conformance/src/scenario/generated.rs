@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::{Scenario, Step};
+use crate::dice::Dice;
 
 /// Area of the generated ids; no file lies in it, and their verdicts are not reviewed.
 pub const AREA: &str = "generated";
@@ -30,34 +31,17 @@ enum Move {
     RenameColumn(u64),
 }
 
-/// A linear congruential generator: the same numbers on every machine.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, below: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % below.max(1)
-    }
-
-    fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.roll(all.len() as u64) as usize]
-    }
-}
-
 impl History {
     /// The history of a seed: an insert, then 4 to 9 statements.
     pub fn of(seed: u64) -> Self {
         let mut dice = Dice(seed ^ 0x9e37_79b9_7f4a_7c15);
         dice.roll(1);
-        let version = dice.one_of(&[2, 3, 3]);
-        let mode = dice.one_of(&["merge-on-read", "merge-on-read", "copy-on-write"]);
-        let partition = dice.one_of(&[
-            "",
-            "",
-            "PARTITIONED BY (s)",
-            "PARTITIONED BY (bucket(3, id))",
-            "PARTITIONED BY (truncate(4, id))",
-        ]);
+        let version = one_of(&mut dice, &[2, 3, 3]);
+        let mode = one_of(&mut dice, &["merge-on-read", "merge-on-read", "copy-on-write"]);
+        let partition = one_of(
+            &mut dice,
+            &["", "", "PARTITIONED BY (s)", "PARTITIONED BY (bucket(3, id))", "PARTITIONED BY (truncate(4, id))"],
+        );
         let mut moves = vec![Move::Insert(3 + dice.roll(6), dice.roll(1 << 16))];
         for _ in 0..4 + dice.roll(6) {
             let (a, b) = (dice.roll(1 << 16), dice.roll(1 << 16));
@@ -116,6 +100,10 @@ impl History {
             steps,
         }
     }
+}
+
+fn one_of<T: Copy>(dice: &mut Dice, all: &[T]) -> T {
+    all[dice.roll(all.len() as u64) as usize]
 }
 
 /// A cell: every column but the first is filled from small numbers, now and then null.

@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use floe_conformance::cli::doctor::{advice, examine};
+use floe_conformance::doctor::{advice, examine};
 use floe_conformance::serve::Server;
 use floe_engine::ErrorKind;
 use floe_engine::catalog::open_catalog;
 
-fn names(steps: &[floe_conformance::cli::doctor::Step]) -> Vec<&'static str> {
+fn names(steps: &[floe_conformance::doctor::Step]) -> Vec<&'static str> {
     steps.iter().map(|s| s.name).collect()
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use floe_conformance::dice::Dice;
 use floe_conformance::history::record::Recorder;
 use floe_conformance::history::{Event, Op, Outcome, Seen, SeenRow, judge};
 use floe_engine::io::object_store::path::Path as StorePath;
@@ -16,16 +17,6 @@ use floe_engine::{ErrorKind, Result};
 
 use crate::lake::Lake;
 use crate::store::{Call, Fate, Hook};
-
-/// Numbers that look random and are the same each time.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, below: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % below
-    }
-}
 
 fn write(dice: &mut Dice, client: usize, n: i64) -> Op {
     let value = client as i64 * 1000 + n;

@@ -9,7 +9,7 @@ use floe_engine::cdc::config::PipelineConfig;
 use floe_engine::cdc::sync::Sync;
 
 use super::super::model::Model;
-use super::super::run::{CATALOG, NAMESPACE, bytes, contenders, failure, machine, table, texts};
+use super::super::run::{CATALOG, NAMESPACE, bytes, failure, report, table, texts};
 use super::super::{Plan, Report, Sample};
 use super::model::{Changed, History, TABLE, Update};
 use super::peers::{self, Way};
@@ -69,16 +69,7 @@ pub async fn run(
     run.prepare().await?;
     run.with_peers().await;
     run.by_size().await;
-    let (engines, samples) = (contenders(run.drivers), run.samples);
-    Ok(Report {
-        schema: 1,
-        floe: env!("CARGO_PKG_VERSION").into(),
-        machine: machine(),
-        plan: plan.clone(),
-        engines,
-        absent,
-        samples,
-    })
+    Ok(report(plan, run.drivers, absent, run.samples))
 }
 
 struct Run<'a> {
@@ -156,7 +147,7 @@ impl Run<'_> {
         };
         let full = format!("{CATALOG}.{NAMESPACE}.{name}");
         let insert = Model::insert(&full, rows);
-        for sql in [create(&full, mode), insert] {
+        for sql in [Model::create(&full, mode), insert] {
             (self.tell)(&format!("{name}: {sql}"));
             if s.broken.is_empty() {
                 s.broken = failure(self.drivers[0].apply(&sql, &table(self.warehouse, name)).await).unwrap_or_default();
@@ -180,7 +171,7 @@ impl Run<'_> {
 
     async fn first_copy(&mut self, engine: usize, source: &str, copy: &str) -> Result<(), String> {
         let full = format!("{CATALOG}.{NAMESPACE}.{copy}");
-        for sql in [create(&full, "merge-on-read"), format!("INSERT INTO {full} SELECT * FROM {source}")] {
+        for sql in [Model::create(&full, "merge-on-read"), format!("INSERT INTO {full} SELECT * FROM {source}")] {
             let t = table(self.warehouse, copy);
             failure(self.drivers[engine].apply(&sql, &t).await).map_or(Ok(()), Err)?;
         }
@@ -364,13 +355,6 @@ impl Run<'_> {
         let sample = Sample { reason, ..self.sample(s, what, engine, round) };
         self.keep(sample);
     }
-}
-
-fn create(table: &str, mode: &str) -> String {
-    format!(
-        "CREATE TABLE {table} (id BIGINT, city STRING, n BIGINT) USING iceberg TBLPROPERTIES('format-version'='3', \
-         'write.delete.mode'='{mode}', 'write.update.mode'='{mode}', 'write.merge.mode'='{mode}')"
-    )
 }
 
 /// Forgets this process's peak memory so far; false where the system cannot.

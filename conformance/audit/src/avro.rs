@@ -117,9 +117,13 @@ impl Node {
     }
 }
 
+/// Keys of file metadata that the table format defines, all of them text.
+const ICEBERG_KEYS: [&str; 6] =
+    ["schema", "schema-id", "partition-spec", "partition-spec-id", "format-version", "content"];
+
 /// A whole Avro container file, decoded.
 pub struct AvroFile {
-    /// File metadata as text (lossy UTF-8).
+    /// File metadata as text; lossy UTF-8 under keys that neither Avro nor the table format defines.
     pub meta: HashMap<String, String>,
     pub root: Arc<Node>,
     /// One value per record, in file order.
@@ -314,7 +318,12 @@ pub fn read(bytes: &[u8]) -> R<AvroFile> {
     let mut meta = HashMap::new();
     blocks(&mut c, |c| {
         let k = text(c.blob()?)?;
-        meta.insert(k, String::from_utf8_lossy(c.blob()?).into_owned());
+        let value = c.blob()?;
+        // what the format says of a file is text; keys of anybody else may hold any bytes
+        let known = k.starts_with("avro.") || ICEBERG_KEYS.contains(&k.as_str());
+        let value =
+            if known { text(value).map_err(|e| format!("{k}: {e}"))? } else { String::from_utf8_lossy(value).into() };
+        meta.insert(k, value);
         Ok(())
     })?;
     let sync = c.take(16)?;

@@ -37,3 +37,7 @@ report RUN="out":
 lint:
     cargo fmt --all --check
     cargo clippy --workspace --all-targets -- -D warnings
+
+# Take the facts of known advisories anew, from a checkout of the RustSec advisory database
+advisories DB:
+    FLOE_ADVISORY_DB={{DB}} cargo test --workspace --test dependencies take_advisories -- --ignored

@@ -16,7 +16,7 @@ pub fn props(of: &[(&str, &str)]) -> Props {
     of.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect()
 }
 
-async fn open(spec: &str, props: &Props) -> Arc<dyn Catalog> {
+pub async fn open(spec: &str, props: &Props) -> Arc<dyn Catalog> {
     open_catalog(spec, "lake", props.clone()).await.unwrap()
 }
 
@@ -31,7 +31,7 @@ pub async fn carries(spec: &str, props: &Props, can: Abilities) {
     assert!(checks.len() >= 25 && checks.iter().all(|c| c.outcome == Outcome::Pass), "{spec}: {checks:?}");
 }
 
-async fn loses_no_commit(spec: &str, props: &Props) {
+pub async fn loses_no_commit(spec: &str, props: &Props) {
     const WRITERS: usize = 4;
     const EACH: usize = 4;
     let catalog = open(spec, props).await;
@@ -47,7 +47,7 @@ async fn loses_no_commit(spec: &str, props: &Props) {
 }
 
 /// The walk through a table with deletion vectors, left in place as `walk.t`.
-async fn keeps_deletes(spec: &str, props: &Props) {
+pub async fn keeps_deletes(spec: &str, props: &Props) {
     let mut session = Session::new(open(spec, props).await, "lake");
     session
         .execute(

@@ -6,7 +6,6 @@ mod faults;
 #[path = "../../../engine/tests/formal/figures.rs"]
 mod figures;
 mod lake;
-mod model;
 mod random;
 #[path = "../../../engine/tests/formal/store.rs"]
 #[allow(dead_code)]

@@ -16,7 +16,7 @@ use super::config::Columns;
 use super::range::{self, End, Start, Step};
 use super::reader::RowReader;
 use super::resolve::Pairing;
-use super::run::Run;
+use super::run::{Run, Shape};
 use crate::expr::{FilePruner, Pred, from_df_all};
 use crate::types::arrow_schema;
 use crate::{Error, Result, Table};
@@ -190,11 +190,9 @@ impl ChangelogBuilder {
             table: self.table,
             steps,
             pruner,
-            values: Arc::new(ArrowSchema::new(value_fields)),
-            keys: keys.len(),
+            shape: Shape { values: Arc::new(ArrowSchema::new(value_fields)), keys: keys.len(), pairing },
             outputs: output_arrow.fields().len(),
             schema: Arc::new(ArrowSchema::new(fields)),
-            pairing,
             net: self.net,
             raw: self.carry_overs,
             meta: self.meta,

@@ -29,8 +29,8 @@ use crate::{Error, Result, Table};
 const OUTPUT_ROWS: usize = 8192;
 /// Files whose deletes are loaded at a time.
 const PREPARE_CONCURRENCY: usize = 8;
-/// Files whose lineage is read at a time.
-const LINEAGE_CONCURRENCY: usize = 2;
+/// Files that are decoded at a time.
+const FILE_CONCURRENCY: usize = 2;
 
 /// Output of a scan; closed when nobody reads any more.
 type Output = Sender<std::result::Result<RecordBatch, DataFusionError>>;
@@ -41,17 +41,24 @@ pub(super) struct Run {
     pub(super) steps: Vec<Step>,
     pub(super) pruner: Arc<FilePruner>,
     pub(super) reader: RowReader,
-    /// Columns that are compared: output columns, then key columns.
-    pub(super) values: SchemaRef,
-    pub(super) keys: usize,
+    pub(super) shape: Shape,
     /// Number of output columns.
     pub(super) outputs: usize,
     pub(super) schema: SchemaRef,
-    pub(super) pairing: Pairing,
     pub(super) net: bool,
     pub(super) raw: bool,
     pub(super) meta: MetaColumns,
     pub(super) memory: usize,
+}
+
+/// How rows that were read become rows to be resolved.
+#[derive(Clone)]
+pub(super) struct Shape {
+    /// Columns that are compared: output columns, then key columns.
+    pub(super) values: SchemaRef,
+    /// Number of key columns.
+    pub(super) keys: usize,
+    pub(super) pairing: Pairing,
 }
 
 /// A changed file of a snapshot, with the rows of it that are still in question.
@@ -65,6 +72,55 @@ struct Source {
 impl Source {
     fn rows(&self) -> u64 {
         self.only.as_ref().unwrap_or(&self.prepared.candidates).len()
+    }
+}
+
+impl Shape {
+    /// The rows that this pass takes: rows that may be matched with each other fall into the same pass.
+    fn collect(&self, c: Changed, ordinal: u32, pass: u64, passes: u64) -> Result<Option<Collected>> {
+        let rows = self.of(&c.rows)?;
+        if passes == 1 {
+            return Ok(Some(Collected { rows, kind: c.kind, ordinal, row_ids: c.row_ids }));
+        }
+        let from = match self.pairing {
+            Pairing::Key => rows.num_columns() - self.keys,
+            _ => 0,
+        };
+        let columns = &rows.columns()[from..];
+        let encoded = Encoder::new(columns.iter().map(|c| c.data_type()))?.encode(columns)?;
+        let mine: Vec<u32> = (0..rows.num_rows())
+            .filter(|i| {
+                let hash = match self.pairing {
+                    Pairing::RowId if c.row_ids.is_valid(*i) => c.row_ids.value(*i) as u64,
+                    _ => row_hash(encoded.row(*i)),
+                };
+                hash % passes == pass
+            })
+            .filter_map(|i| u32::try_from(i).ok())
+            .collect();
+        if mine.is_empty() {
+            return Ok(None);
+        }
+        let mine = UInt32Array::from(mine);
+        let row_ids = take(&c.row_ids, &mine, None)?;
+        let row_ids = arrow::array::AsArray::as_primitive::<arrow::datatypes::Int64Type>(&row_ids).clone();
+        Ok(Some(Collected { rows: take_record_batch(&rows, &mine)?, kind: c.kind, ordinal, row_ids }))
+    }
+
+    /// Read columns as output columns and key columns.
+    fn of(&self, read: &RecordBatch) -> Result<RecordBatch> {
+        let columns = self
+            .values
+            .fields()
+            .iter()
+            .map(|f| {
+                let c = read
+                    .column_by_name(f.name())
+                    .ok_or_else(|| Error::internal(format!("column {} was not read", f.name())))?;
+                prune(c, f)
+            })
+            .collect::<Result<Vec<_>>>()?;
+        Ok(RecordBatch::try_new(self.values.clone(), columns)?)
     }
 }
 
@@ -138,20 +194,14 @@ impl Run {
         let mut moved: HashMap<u32, DeletionVector> = HashMap::new();
         let (mut pass, mut passes) = (0, 1);
         while pass < passes {
-            let runs = each(&removed, {
-                let reader = reader.clone();
-                move |i, p| runs_of(reader.clone(), i, p, pass, passes)
-            });
+            let runs = each(removed.clone(), |(i, p)| runs_of(reader.clone(), i, p, pass, passes));
             let runs: Vec<Stretch> = runs.await?.into_iter().flatten().collect();
             if passes == 1 && runs.len() > carry::MAX_RUNS {
                 passes = rows.div_ceil(carry::MAX_RUNS as u64);
                 continue;
             }
             let index = Arc::new(Index::new(runs));
-            let spans = each(&added, {
-                let reader = reader.clone();
-                move |_, p| spans_of(reader.clone(), index.clone(), p)
-            });
+            let spans = each(added.clone(), |(_, p)| spans_of(reader.clone(), index.clone(), p));
             for ((i, _), spans) in added.iter().zip(spans.await?) {
                 carry::mark(&mut moved, *i, &spans)?;
             }
@@ -175,7 +225,7 @@ impl Run {
                 while let Some(c) = stream.try_next().await? {
                     let n = c.rows.num_rows();
                     let change = if c.kind == Kind::Delete { ChangeType::Delete } else { ChangeType::Insert };
-                    let values = self.shape(&c.rows)?;
+                    let values = self.shape.of(&c.rows)?;
                     let batch = self.finish(&values, &vec![change; n], &vec![s.ordinal; n], Arc::new(c.row_ids))?;
                     if !send(tx, batch).await {
                         return Ok(());
@@ -186,16 +236,20 @@ impl Run {
         }
         let passes = self.passes(&sources);
         for pass in 0..passes {
-            let mut batches: Vec<Collected> = Vec::new();
-            for s in &sources {
-                let mut stream = self.reader.read(s.prepared.clone(), s.only.clone()).await?;
-                while let Some(c) = stream.try_next().await? {
-                    if let Some(c) = self.collect(c, s.ordinal, pass, passes)? {
-                        batches.push(c);
+            let gathered = each(&sources, |s| {
+                let (shape, reader) = (self.shape.clone(), self.reader.clone());
+                let (ordinal, file, only) = (s.ordinal, s.prepared.clone(), s.only.clone());
+                async move {
+                    let mut mine: Vec<Collected> = Vec::new();
+                    let mut stream = reader.read(file, only).await?;
+                    while let Some(c) = stream.try_next().await? {
+                        mine.extend(shape.collect(c, ordinal, pass, passes)?);
                     }
+                    Ok(mine)
                 }
-            }
-            let resolved = resolve(&batches, self.keys, self.pairing)?;
+            });
+            let batches: Vec<Collected> = gathered.await?.into_iter().flatten().collect();
+            let resolved = resolve(&batches, self.shape.keys, self.shape.pairing)?;
             let rows: Vec<&RecordBatch> = batches.iter().map(|b| &b.rows).collect();
             for chunk in resolved.chunks(OUTPUT_ROWS) {
                 let at: Vec<(usize, usize)> = chunk.iter().map(|r| r.at).collect();
@@ -226,53 +280,6 @@ impl Run {
             })
             .sum();
         ((bytes / self.memory as f64).ceil() as u64).clamp(1, 1 << 16)
-    }
-
-    /// The rows that this pass takes: rows that may be matched with each other fall into the same pass.
-    fn collect(&self, c: Changed, ordinal: u32, pass: u64, passes: u64) -> Result<Option<Collected>> {
-        let rows = self.shape(&c.rows)?;
-        if passes == 1 {
-            return Ok(Some(Collected { rows, kind: c.kind, ordinal, row_ids: c.row_ids }));
-        }
-        let from = match self.pairing {
-            Pairing::Key => rows.num_columns() - self.keys,
-            _ => 0,
-        };
-        let columns = &rows.columns()[from..];
-        let encoded = Encoder::new(columns.iter().map(|c| c.data_type()))?.encode(columns)?;
-        let mine: Vec<u32> = (0..rows.num_rows())
-            .filter(|i| {
-                let hash = match self.pairing {
-                    Pairing::RowId if c.row_ids.is_valid(*i) => c.row_ids.value(*i) as u64,
-                    _ => row_hash(encoded.row(*i)),
-                };
-                hash % passes == pass
-            })
-            .filter_map(|i| u32::try_from(i).ok())
-            .collect();
-        if mine.is_empty() {
-            return Ok(None);
-        }
-        let mine = UInt32Array::from(mine);
-        let row_ids = take(&c.row_ids, &mine, None)?;
-        let row_ids = arrow::array::AsArray::as_primitive::<arrow::datatypes::Int64Type>(&row_ids).clone();
-        Ok(Some(Collected { rows: take_record_batch(&rows, &mine)?, kind: c.kind, ordinal, row_ids }))
-    }
-
-    /// Read columns as output columns and key columns.
-    fn shape(&self, read: &RecordBatch) -> Result<RecordBatch> {
-        let columns = self
-            .values
-            .fields()
-            .iter()
-            .map(|f| {
-                let c = read
-                    .column_by_name(f.name())
-                    .ok_or_else(|| Error::internal(format!("column {} was not read", f.name())))?;
-                prune(c, f)
-            })
-            .collect::<Result<Vec<_>>>()?;
-        Ok(RecordBatch::try_new(self.values.clone(), columns)?)
     }
 
     /// Output columns of `values` with the metadata columns.
@@ -309,18 +316,17 @@ impl Run {
 }
 
 /// Runs `work` for several files, a task each, so that they decode on all cores; results in the files' order.
-async fn each<T, F, W>(files: &[(u32, Arc<Prepared>)], work: W) -> Result<Vec<T>>
+async fn each<I, T, F>(files: impl IntoIterator<Item = I>, work: impl Fn(I) -> F) -> Result<Vec<T>>
 where
     T: Send + 'static,
     F: Future<Output = Result<T>> + Send + 'static,
-    W: Fn(u32, Arc<Prepared>) -> F,
 {
-    let tasks: Vec<F> = files.iter().map(|(i, p)| work(*i, p.clone())).collect();
+    let tasks: Vec<F> = files.into_iter().map(work).collect();
     futures::stream::iter(tasks)
         .map(|task| async move {
-            tokio::spawn(task).await.map_err(|e| Error::internal(format!("reading of lineage stopped: {e}")))?
+            tokio::spawn(task).await.map_err(|e| Error::internal(format!("reading of changes stopped: {e}")))?
         })
-        .buffered(LINEAGE_CONCURRENCY)
+        .buffered(FILE_CONCURRENCY)
         .try_collect()
         .await
 }

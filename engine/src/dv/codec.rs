@@ -1,10 +1,9 @@
 //! The `deletion-vector-v1` blob: framing (DV-20..24) and the 64-bit portable Roaring vector in it (DV-25).
 
-use std::collections::BTreeMap;
-
 use roaring::RoaringBitmap;
 
 use super::layout::{self, ContainerInfo, Fault, Runs, read_u32, read_u64};
+use super::maps::Maps;
 use super::vector::DeletionVector;
 use crate::{Error, Result};
 
@@ -73,7 +72,7 @@ impl DeletionVector {
 
     /// One canonical bitmap a key. Runs are undone first: whether a container was a run before must not matter.
     fn canonical(&self) -> Vec<(u32, RoaringBitmap)> {
-        let canon = |(&key, map): (&u32, &RoaringBitmap)| {
+        let canon = |(key, map): (u32, &RoaringBitmap)| {
             let mut map = map.clone();
             map.remove_run_compression();
             map.optimize();
@@ -173,7 +172,7 @@ fn decode_blob(blob: &[u8]) -> Result<DeletionVector, Fault> {
 }
 
 fn decode_vector(vector: &[u8], base: usize) -> Result<DeletionVector, Fault> {
-    let mut maps = BTreeMap::new();
+    let mut maps = Maps::default();
     walk(
         vector,
         base,
@@ -185,7 +184,7 @@ fn decode_vector(vector: &[u8], base: usize) -> Result<DeletionVector, Fault> {
                 let fault = layout::check(bytes, at, Runs::Ordered, |_, _, _| ()).err();
                 fault.unwrap_or_else(|| Fault::new(at, "DV-45", e.to_string()))
             })?;
-            maps.insert(key, map);
+            maps.put(key, map);
             Ok(())
         },
     )?;

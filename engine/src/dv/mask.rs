@@ -49,7 +49,7 @@ impl DeletionVector {
     fn parts(&self, start: u64, len: u64) -> impl Iterator<Item = (u32, &RoaringBitmap, u32, u32)> {
         let end = start.saturating_add(len);
         let (first, last) = (split(start), split(end.saturating_sub(1).max(start)));
-        self.maps.range(first.0..=last.0).filter(move |_| len > 0).map(move |(&high, map)| {
+        self.maps.range(first.0..=last.0).filter(move |_| len > 0).map(move |(high, map)| {
             let low = if high == first.0 { first.1 } else { 0 };
             let up = if high == last.0 { last.1 } else { u32::MAX };
             (high, map, low, up)

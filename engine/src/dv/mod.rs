@@ -4,6 +4,7 @@
 mod codec;
 mod footer;
 mod layout;
+mod maps;
 mod mask;
 mod puffin;
 mod read;

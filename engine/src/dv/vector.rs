@@ -1,10 +1,10 @@
 //! The set of deleted positions.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 
 use roaring::RoaringBitmap;
 
+use super::maps::Maps;
 use crate::{Error, Result};
 
 /// Largest position that the format has (DV-26).
@@ -15,8 +15,8 @@ pub const MAX_POSITION: u64 = i64::MAX as u64;
 /// Positions are at most [`MAX_POSITION`]. Equality is equality of the sets.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct DeletionVector {
-    /// By the high 32 bits of the position; no bitmap is empty and no key has its top bit set.
-    pub(super) maps: BTreeMap<u32, RoaringBitmap>,
+    /// By the high 32 bits of the position; no key has its top bit set.
+    pub(super) maps: Maps,
 }
 
 /// High and low half of a position.
@@ -52,19 +52,15 @@ impl DeletionVector {
             check_position(position)?;
             let (high, low) = split(position);
             if high != key {
-                if !map.is_empty() {
-                    dv.maps.insert(key, map);
-                }
-                map = dv.maps.remove(&high).unwrap_or_default();
+                dv.maps.put(key, map);
+                map = dv.maps.take(high);
                 key = high;
             }
             if map.try_push(low).is_err() {
                 map.insert(low);
             }
         }
-        if !map.is_empty() {
-            dv.maps.insert(key, map);
-        }
+        dv.maps.put(key, map);
         Ok(dv)
     }
 
@@ -78,7 +74,7 @@ impl DeletionVector {
     pub fn try_insert(&mut self, position: u64) -> Result<bool> {
         check_position(position)?;
         let (high, low) = split(position);
-        Ok(self.maps.entry(high).or_default().insert(low))
+        Ok(self.maps.at(high).insert(low))
     }
 
     /// Adds `range.start <= position < range.end` (the end is exclusive); returns how many are new.
@@ -94,7 +90,7 @@ impl DeletionVector {
         for high in first_high..=last_high {
             let low = if high == first_high { first_low } else { 0 };
             let up = if high == last_high { last_low } else { u32::MAX };
-            added += self.maps.entry(high).or_default().insert_range(low..=up);
+            added += self.maps.at(high).insert_range(low..=up);
         }
         Ok(added)
     }
@@ -102,12 +98,12 @@ impl DeletionVector {
     /// Whether a position is deleted.
     pub fn contains(&self, position: u64) -> bool {
         let (high, low) = split(position);
-        self.maps.get(&high).is_some_and(|m| m.contains(low))
+        self.maps.get(high).is_some_and(|m| m.contains(low))
     }
 
     /// Cardinality: the number of deleted positions (DV-7).
     pub fn len(&self) -> u64 {
-        self.maps.values().map(RoaringBitmap::len).sum()
+        self.maps.iter().map(|(_, map)| map.len()).sum()
     }
 
     /// Whether nothing is deleted.
@@ -117,12 +113,12 @@ impl DeletionVector {
 
     /// Positions, ascending.
     pub fn iter(&self) -> impl Iterator<Item = u64> + '_ {
-        self.maps.iter().flat_map(|(&high, map)| map.iter().map(move |low| join(high, low)))
+        self.maps.iter().flat_map(|(high, map)| map.iter().map(move |low| join(high, low)))
     }
 
     /// Positions as maximal runs, ascending; a run is cut at multiples of 2^32.
     pub fn ranges(&self) -> impl Iterator<Item = Range<u64>> + '_ {
-        self.maps.iter().flat_map(|(&high, map)| {
+        self.maps.iter().flat_map(|(high, map)| {
             let mut iter = map.iter();
             std::iter::from_fn(move || iter.next_range()).map(move |r| join(high, *r.start())..join(high, *r.end()) + 1)
         })
@@ -130,25 +126,25 @@ impl DeletionVector {
 
     /// Largest position.
     pub fn max(&self) -> Option<u64> {
-        let (&high, map) = self.maps.last_key_value()?;
+        let (high, map) = self.maps.last()?;
         Some(join(high, map.max()?))
     }
 
     /// Adds all positions of `other` (DV-2: new deletes are merged with the existing ones).
     pub fn union_with(&mut self, other: &Self) {
-        for (&high, map) in &other.maps {
-            *self.maps.entry(high).or_default() |= map;
+        for (high, map) in other.maps.iter() {
+            *self.maps.at(high) |= map;
         }
     }
 
     /// The positions that are not in `other`.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Self {
-        let maps = self.maps.iter().map(|(&high, map)| match other.maps.get(&high) {
-            Some(theirs) => (high, map - theirs),
-            None => (high, map.clone()),
-        });
-        Self { maps: maps.filter(|(_, m)| !m.is_empty()).collect() }
+        let mut maps = Maps::default();
+        for (high, map) in self.maps.iter() {
+            maps.put(high, other.maps.get(high).map_or_else(|| map.clone(), |theirs| map - theirs));
+        }
+        Self { maps }
     }
 
     /// How many positions are in both.

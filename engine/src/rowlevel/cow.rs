@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use datafusion::catalog::TableProvider;
 use datafusion::sql::sqlparser::ast::Statement;
 
 use super::finish::{self, Written};
@@ -32,7 +33,7 @@ pub fn lineage_sql(target: &Target, alias: &str, changed: Option<&str>) -> Strin
 }
 
 /// Rewrites `files` with the rows that `statement` gives for them, and commits the replacement. `statement` reads the target
-/// and yields `_file, _pos, op, columns…, lineage…`.
+/// and yields `_file, _pos, op, columns…, lineage…`; `rows` are tables in memory that it reads as well.
 #[allow(clippy::too_many_arguments)]
 pub async fn rewrite(
     planner: &dyn QueryPlanner,
@@ -41,6 +42,7 @@ pub async fn rewrite(
     planned: &Planned,
     files: HashSet<String>,
     statement: Statement,
+    rows: Vec<(&'static str, Arc<dyn TableProvider>)>,
     sink: PositionSink,
     checker: Option<PositionSink>,
     pruner: Arc<FilePruner>,
@@ -50,11 +52,12 @@ pub async fn rewrite(
     let touched: Vec<_> = planned.tasks.iter().filter(|t| normal.contains(&normalize(&t.entry.file.path))).collect();
     let only = target.provider()?.over_plan(planned).only_files(normal.clone());
     let bytes: i64 = touched.iter().map(|t| t.entry.file.file_size).sum();
-    let rows: i64 = touched.iter().map(|t| t.entry.file.record_count).sum();
+    let count: i64 = touched.iter().map(|t| t.entry.file.record_count).sum();
     let columns = target.table.metadata().current_schema().as_struct().fields().len() as i64;
     let row_bytes = 8 * columns + if target.lineage() { 16 } else { 0 };
-    let keeps_join_partitions = command == "merge" && rows.saturating_mul(row_bytes) > JOIN_SPLIT_BYTES;
+    let keeps_join_partitions = command == "merge" && count.saturating_mul(row_bytes) > JOIN_SPLIT_BYTES;
     let cx = statement_context(planner, only, if keeps_join_partitions { i64::MAX } else { bytes });
+    let cx = rows.into_iter().fold(cx, |cx, (name, table)| cx.with_rows(name, table));
     let logical = template::plan(&cx, statement)?;
     let logical = values::cast_to_target(logical, super::rows::HEAD, target, target.lineage())?;
     let streams = run(&cx, logical).await?;

@@ -1,9 +1,19 @@
 //! MERGE INTO.
 
 use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::compute::cast;
+use arrow::datatypes::Schema;
+use datafusion::catalog::TableProvider;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::datasource::MemTable;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast::{Expr, TableFactor};
+use futures::TryStreamExt;
+use futures::future::try_join_all;
 
 use super::rows::{self, PositionSink, op};
 use super::template::{fill, plan, quoted};
@@ -55,6 +65,8 @@ pub struct MergeStatement {
 
 /// Placeholder table for the source in templates.
 const SOURCE: &str = "__floe_source";
+/// A source of up to so many bytes is held in memory.
+const SOURCE_BYTES: usize = 256 << 20;
 /// Column that is true for rows that have a source row.
 const HAS_SOURCE: &str = "__floe_has_source";
 
@@ -66,8 +78,12 @@ pub async fn merge(planner: &dyn QueryPlanner, target: &Target, m: &MergeStateme
     let (planned, pruner) = target.plan(Pred::True).await?;
     let bytes = planned.tasks.iter().map(|t| t.entry.file.file_size).sum();
     let cx = statement_context(planner, target.provider()?.over_plan(&planned), bytes);
-    let source_columns = source_columns(&cx, m)?;
-    let sources = [(SOURCE, m.source.clone())];
+    let source = Source::read(&cx, m, mode).await?;
+    let source_columns = source.columns;
+    let (cx, sources) = match &source.rows {
+        Some(rows) => (cx.with_rows(SOURCE, rows.clone()), Vec::new()),
+        None => (cx, vec![(SOURCE, m.source.clone())]),
+    };
     let unconditional_delete =
         matches!(m.matched.as_slice(), [MergeClause { condition: None, action: MergeAction::Delete }]);
     let checker = (!m.matched.is_empty() && !unconditional_delete).then(|| PositionSink::new(true));
@@ -114,7 +130,8 @@ pub async fn merge(planner: &dyn QueryPlanner, target: &Target, m: &MergeStateme
             let sql = format!("SELECT {} FROM {} WHERE {} IS NOT NULL", rows.select, from(join), rows.op);
             let statement = fill(&sql, &exprs, &sources)?;
             let sink = PositionSink::new(false);
-            cow::rewrite(planner, target, "merge", &planned, files, statement, sink, checker, pruner).await
+            let rows = source.rows.into_iter().map(|rows| (SOURCE, rows)).collect();
+            cow::rewrite(planner, target, "merge", &planned, files, statement, rows, sink, checker, pruner).await
         }
     }
 }
@@ -148,10 +165,74 @@ fn check(m: &MergeStatement, target: &Target) -> Result<()> {
     Ok(())
 }
 
-fn source_columns(cx: &Cx<'_>, m: &MergeStatement) -> Result<Vec<String>> {
-    let statement = fill(&format!("SELECT * FROM {SOURCE}"), &[], &[(SOURCE, m.source.clone())])?;
-    let logical = plan(cx, statement)?;
-    Ok(logical.schema().fields().iter().map(|f| f.name().clone()).collect())
+/// The source of a MERGE.
+struct Source {
+    columns: Vec<String>,
+    /// Its rows, read once; `None` when they are too many to hold, or have columns of one name.
+    rows: Option<Arc<dyn TableProvider>>,
+}
+
+impl Source {
+    /// Reads the source once: copy-on-write asks it twice, and a join is planned by its size.
+    ///
+    /// Errors: a source too large to be held that gives other rows each time it is read, where it must be read twice.
+    async fn read(cx: &Cx<'_>, m: &MergeStatement, mode: Mode) -> Result<Self> {
+        let logical = plan(cx, fill(&format!("SELECT * FROM {SOURCE}"), &[], &[(SOURCE, m.source.clone())])?)?;
+        let columns: Vec<String> = logical.schema().fields().iter().map(|f| f.name().clone()).collect();
+        let unique = columns.iter().collect::<HashSet<_>>().len() == columns.len();
+        let rows = if unique { hold(cx, logical.clone()).await? } else { None };
+        if rows.is_none() && mode == Mode::CopyOnWrite && is_volatile(&logical)? {
+            return Err(Error::unsupported(format!(
+                "MERGE: a copy-on-write MERGE reads its source twice, and this one has other rows each time (a function such as rand or \
+                 uuid) and columns of one name, or more than {} MiB, so that it cannot be held; write it into a table first",
+                SOURCE_BYTES >> 20
+            )));
+        }
+        Ok(Self { columns, rows })
+    }
+}
+
+/// The rows of a plan; `None` when they are more than [`SOURCE_BYTES`].
+async fn hold(cx: &Cx<'_>, logical: LogicalPlan) -> Result<Option<Arc<dyn TableProvider>>> {
+    let left = Arc::new(AtomicUsize::new(SOURCE_BYTES));
+    let streams = run(cx, logical).await?;
+    let Some(schema) = streams.first().map(|s| s.schema()) else { return Ok(None) };
+    // the branches of a union say different things of nulls
+    let fields: Vec<_> = schema.fields().iter().map(|f| f.as_ref().clone().with_nullable(true)).collect();
+    let schema = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
+    let tasks = streams.into_iter().map(|mut stream| {
+        let (left, schema) = (left.clone(), schema.clone());
+        tokio::spawn(async move {
+            let mut batches = Vec::new();
+            while let Some(batch) = stream.try_next().await? {
+                let size = batch.get_array_memory_size();
+                if left.fetch_update(Relaxed, Relaxed, |l| l.checked_sub(size)).is_err() {
+                    return Ok(None);
+                }
+                let columns = batch.columns().iter().zip(schema.fields()).map(|(c, f)| cast(c, f.data_type()));
+                let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+                let columns = columns.collect::<Result<Vec<_>, _>>()?;
+                batches.push(RecordBatch::try_new_with_options(schema.clone(), columns, &options)?);
+            }
+            Ok::<_, Error>(Some(batches))
+        })
+    });
+    let mut partitions = Vec::new();
+    for done in try_join_all(tasks).await.map_err(|e| Error::internal(format!("reading of the source stopped: {e}")))? {
+        let Some(batches) = done? else { return Ok(None) };
+        partitions.push(batches);
+    }
+    Ok(Some(Arc::new(MemTable::try_new(schema, partitions)?)))
+}
+
+/// Whether a plan may give other rows each time it runs.
+fn is_volatile(plan: &LogicalPlan) -> Result<bool> {
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        found |= node.expressions().iter().any(datafusion::logical_expr::Expr::is_volatile);
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(found)
 }
 
 /// SQL of the joined rows.

@@ -126,8 +126,8 @@ impl Target {
 
 /// Plans queries over the other tables of a statement; the SQL session implements it.
 pub trait QueryPlanner: Send + Sync {
-    /// Plans a query in which `name` is `table`.
-    fn plan_with(&self, query: Query, name: &str, table: Arc<dyn TableProvider>) -> Result<LogicalPlan>;
+    /// Plans a query that knows these tables by these names.
+    fn plan_with(&self, query: Query, tables: &[(&'static str, Arc<dyn TableProvider>)]) -> Result<LogicalPlan>;
     /// The session that runs plans.
     fn context(&self) -> &SessionContext;
 }
@@ -135,13 +135,28 @@ pub trait QueryPlanner: Send + Sync {
 /// What one statement is planned and run with.
 pub struct Cx<'a> {
     planner: &'a dyn QueryPlanner,
-    target: Arc<dyn TableProvider>,
+    tables: Vec<(&'static str, Arc<dyn TableProvider>)>,
     ctx: SessionContext,
 }
 
 impl Cx<'_> {
     fn plan(&self, query: Query) -> Result<LogicalPlan> {
-        self.planner.plan_with(query, TARGET, self.target.clone())
+        self.planner.plan_with(query, &self.tables)
+    }
+
+    /// With one more table whose rows are in memory: a join of it with the target holds it whole and streams the target, unless the
+    /// join's partitions decide the files.
+    fn with_rows(mut self, name: &'static str, table: Arc<dyn TableProvider>) -> Self {
+        self.tables.push((name, table));
+        let state = self.ctx.state_ref();
+        let mut state = state.write();
+        let optimizer = &mut state.config_mut().options_mut().optimizer;
+        if optimizer.hash_join_single_partition_threshold > 0 {
+            optimizer.hash_join_single_partition_threshold = usize::MAX;
+            optimizer.hash_join_single_partition_threshold_rows = usize::MAX;
+        }
+        drop(state);
+        self
     }
 }
 
@@ -166,7 +181,7 @@ pub(crate) fn statement_context(
         optimizer.hash_join_single_partition_threshold_rows = 0;
     }
     let ctx = SessionContext::new_with_state(SessionStateBuilder::new_from_existing(state).with_config(config).build());
-    Cx { planner, target: Arc::new(provider), ctx }
+    Cx { planner, tables: vec![(TARGET, Arc::new(provider))], ctx }
 }
 
 /// Runs a plan, one stream a partition.

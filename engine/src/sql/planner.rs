@@ -79,9 +79,9 @@ pub struct Planner {
 }
 
 impl QueryPlanner for Planner {
-    fn plan_with(&self, query: ast::Query, name: &str, table: Arc<dyn TableProvider>) -> Result<LogicalPlan> {
+    fn plan_with(&self, query: ast::Query, tables: &[(&'static str, Arc<dyn TableProvider>)]) -> Result<LogicalPlan> {
         let mut planner = self.clone();
-        planner.tables.insert(name.to_string(), table);
+        planner.tables.extend(tables.iter().map(|(name, table)| (name.to_string(), table.clone())));
         planner.plan_query(query)
     }
 

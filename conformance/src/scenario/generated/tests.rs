@@ -6,7 +6,7 @@ use crate::scenario::{expected_states, parse};
 #[test]
 fn a_seed_gives_one_history_and_seeds_differ() {
     assert_eq!(History::of(7), History::of(7));
-    let all: BTreeSet<String> = (0..50).map(|s| format!("{:?}", History::of(s).moves)).collect();
+    let all: BTreeSet<String> = (0..50).map(|s| format!("{:?}", History::of(s).steps)).collect();
     assert_eq!(all.len(), 50);
 }
 
@@ -14,7 +14,23 @@ fn a_seed_gives_one_history_and_seeds_differ() {
 fn histories_reach_every_kind_of_statement() {
     let text: String = (0..100).flat_map(|s| History::of(s).scenario().steps).map(|s| s.sql + "\n").collect();
     for word in
-        ["INSERT", "DELETE", "UPDATE", "MERGE", "'format-version'='3')\n", "ADD COLUMN", "RENAME", "bucket", "IS NULL"]
+        [
+            "INSERT INTO",
+            "INSERT OVERWRITE",
+            "DELETE",
+            "UPDATE",
+            "MERGE",
+            "'format-version'='3')\n",
+            "ADD COLUMN",
+            "DROP COLUMN",
+            "RENAME",
+            "TYPE BIGINT",
+            "rewrite_data_files",
+            "rewrite_manifests",
+            "rewrite_position_delete_files",
+            "bucket",
+            "IS NULL",
+        ]
     {
         assert!(text.contains(word), "{word}");
     }

@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use arrow::compute::cast;
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, UInt32Array};
+use arrow::buffer::BooleanBuffer;
+use arrow::compute::{cast, take_record_batch};
 use arrow::datatypes::{DataType, Int64Type, SchemaRef, TimeUnit};
 use futures::{StreamExt, TryStreamExt};
 use iceberg::spec::{NestedFieldRef, PrimitiveType, Schema, Type};
@@ -14,6 +15,7 @@ use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 use parquet::file::page_index::column_index::ColumnIndexMetaData;
 use parquet::file::statistics::Statistics;
 
+use super::probe::Probe;
 use crate::cdc::diff::{FileDiff, Side};
 use crate::cdc::reader::{RowGroupFilter, RowReader, clip};
 use crate::cdc::resolve::Encoder;
@@ -84,6 +86,8 @@ struct KeyColumn {
     values: Values,
     /// Whether a key has null here.
     nulls: bool,
+    /// Which values may be among them; made when the collecting ends.
+    probe: Option<Probe>,
 }
 
 /// Values in an order that the bounds of files, row groups and pages share.
@@ -124,6 +128,7 @@ impl KeyColumn {
             Values::Int(v) => {
                 v.sort_unstable();
                 v.dedup();
+                self.probe = Some(Probe::new(v));
             }
             Values::Bytes(v) => {
                 v.sort_unstable();
@@ -206,7 +211,7 @@ impl Keys {
                     DataType::Utf8 => Values::Bytes(Vec::new()),
                     _ => Values::Other,
                 };
-                KeyColumn { id: l.id, values, nulls: false }
+                KeyColumn { id: l.id, values, nulls: false, probe: None }
             })
             .collect();
         Ok(Self { schema, arrow, leaves, encoder, counts: HashMap::new(), columns, upsert })
@@ -232,6 +237,23 @@ impl Keys {
     /// Encoded keys of rows.
     pub fn encode(&self, rows: &RecordBatch) -> Result<arrow::row::Rows> {
         self.encoder.encode(&self.of_rows(rows)?)
+    }
+
+    /// Rows that may have a key, as far as columns of numbers tell; `None` = all.
+    fn candidates(&self, rows: &RecordBatch) -> Result<Option<UInt32Array>> {
+        let mut may: Option<BooleanBuffer> = None;
+        for (leaf, known) in self.leaves.iter().zip(&self.columns) {
+            let (Some(probe), Some(column)) = (&known.probe, column_at(rows, &leaf.path)) else { continue };
+            let numbers = cast(&cast(&column, &leaf.ty)?, &DataType::Int64)?;
+            let numbers = numbers.as_primitive::<Int64Type>();
+            let values = numbers.values();
+            let mut mine = BooleanBuffer::collect_bool(values.len(), |i| probe.may_hold(values[i]));
+            if let Some(valid) = numbers.nulls() {
+                mine = if known.nulls { &mine | &!valid.inner() } else { &mine & valid.inner() };
+            }
+            may = Some(may.map_or(mine.clone(), |m| &m & &mine));
+        }
+        Ok(may.map(|m| m.set_indices().map(|i| i as u32).collect()))
     }
 
     /// Adds the keys of rows. Null is a value like any other and equals null (SPARK-7, EQDEL-2).
@@ -442,8 +464,14 @@ async fn search(
     let mut hit = DeletionVector::new();
     let words = shared.filter.len();
     while let Some(c) = stream.try_next().await? {
-        let rows = shared.keys.encode(&c.rows)?;
-        for (i, row) in rows.iter().enumerate() {
+        let picked = shared.keys.candidates(&c.rows)?;
+        let rows = match &picked {
+            Some(p) if p.is_empty() => continue,
+            Some(p) => shared.keys.encode(&take_record_batch(&c.rows, p)?)?,
+            None => shared.keys.encode(&c.rows)?,
+        };
+        for (n, row) in rows.iter().enumerate() {
+            let i = picked.as_ref().map_or(n, |p| p.value(n) as usize);
             let h = quick_hash(row.as_ref()) as usize;
             if shared.filter[(h >> 6) & (words - 1)] & (1 << (h & 63)) == 0 {
                 continue;

@@ -13,6 +13,7 @@ mod evolve;
 mod lookup;
 mod many;
 pub mod position;
+mod probe;
 mod target;
 
 #[cfg(test)]

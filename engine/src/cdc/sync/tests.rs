@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use iceberg::spec::{ListType, NestedField, NestedFieldRef, PrimitiveType, StructType, Type};
 
+use proptest::prelude::*;
+
 use super::drift::{Drift, Move};
+use super::probe::Probe;
 
 fn field(id: i32, name: &str) -> NestedFieldRef {
     NestedField::optional(id, name, Type::Primitive(PrimitiveType::Int)).into()
@@ -59,4 +62,27 @@ fn what_the_target_has_done_already_is_no_drift() {
     assert!(!Drift::of(&old, &new, &old).is_empty());
     assert!(Drift::of(&old, &new, &new).is_empty());
     assert!(Drift::of(&old, &old, &old).is_empty());
+}
+
+proptest! {
+    /// Law: a probe holds every member, wherever the members lie; one that holds them bit by bit has no other.
+    #[test]
+    fn a_probe_misses_no_member(
+        near in prop::collection::btree_set(-5_000i64..5_000, 0..200),
+        far in prop::collection::btree_set(any::<i64>(), 0..20),
+        edges in prop::collection::btree_set(prop::sample::select(vec![i64::MIN, i64::MIN + 1, 0, i64::MAX - 1, i64::MAX]), 0..3),
+        others in prop::collection::vec(any::<i64>(), 0..50),
+    ) {
+        let near: Vec<i64> = near.into_iter().collect();
+        let exact = Probe::new(&near);
+        let bitwise = matches!(exact, Probe::Exact { .. });
+        prop_assert!(bitwise);
+        for n in (-6_000..6_000).chain(others) {
+            prop_assert_eq!(exact.may_hold(n), near.binary_search(&n).is_ok(), "{}", n);
+        }
+        let all: std::collections::BTreeSet<i64> = near.into_iter().chain(far).chain(edges).collect();
+        let all: Vec<i64> = all.into_iter().collect();
+        let any = Probe::new(&all);
+        prop_assert!(all.iter().all(|n| any.may_hold(*n)));
+    }
 }

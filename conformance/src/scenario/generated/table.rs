@@ -5,17 +5,25 @@ use std::collections::BTreeMap;
 /// Type of a payload column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
+    /// 32 bits.
     Int,
+    /// 64 bits.
     Long,
+    /// Text.
     Text,
+    /// True or false.
     Bool,
+    /// Two digits after the point.
     Decimal,
+    /// A day.
     Date,
 }
 
 impl Kind {
+    /// All of them.
     pub const ALL: [Kind; 6] = [Kind::Int, Kind::Long, Kind::Text, Kind::Bool, Kind::Decimal, Kind::Date];
 
+    /// Its name in Spark's SQL.
     pub fn sql(self) -> &'static str {
         match self {
             Self::Int => "INT",
@@ -24,6 +32,28 @@ impl Kind {
             Self::Bool => "BOOLEAN",
             Self::Decimal => "DECIMAL(9,2)",
             Self::Date => "DATE",
+        }
+    }
+
+    /// Its Iceberg type.
+    pub fn iceberg(self) -> &'static str {
+        match self {
+            Self::Int => "int",
+            Self::Long => "long",
+            Self::Text => "string",
+            Self::Bool => "boolean",
+            Self::Decimal => "decimal(9,2)",
+            Self::Date => "date",
+        }
+    }
+
+    /// A value as a scenario file states it.
+    pub(super) fn stated(self, v: Option<i64>) -> toml::Value {
+        match (self, v) {
+            (_, None) => toml::Value::Table([("null".to_string(), toml::Value::Boolean(true))].into_iter().collect()),
+            (Self::Int | Self::Long, Some(v)) => toml::Value::Integer(v),
+            (Self::Bool, Some(v)) => toml::Value::Boolean(v % 2 == 0),
+            (_, some) => toml::Value::String(self.text(some)),
         }
     }
 
@@ -55,22 +85,27 @@ impl Kind {
 /// A payload column. `key` is its identity: names change, columns of one name are dropped and made again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
+    /// Identity.
     pub key: u32,
+    /// Its name now.
     pub name: String,
+    /// Its type now.
     pub kind: Kind,
 }
 
-/// A row: its `id`, values by column identity (absent = null), and `_row_id` once seen.
+/// A row: its `id`, and values by column identity (absent = null).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
+    /// Value of the column `id`.
     pub id: i64,
+    /// Values by column identity.
     pub cells: BTreeMap<u32, i64>,
-    pub row_id: Option<i64>,
 }
 
 /// The rows and columns of a version.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Table {
+    /// Columns beside `id`.
     pub columns: Vec<Column>,
     /// By a serial number that a row keeps all its life.
     pub rows: BTreeMap<u64, Row>,
@@ -79,17 +114,24 @@ pub struct Table {
 /// A condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Where {
+    /// `id = i`
     Id(i64),
+    /// `id IN (…)`
     Ids(Vec<i64>),
+    /// `id < i`
     Below(i64),
     /// `id % m = r`
     Mod(i64, i64),
+    /// A column is null.
     Null(Column),
+    /// A column has a value.
     Is(Column, i64),
+    /// Every row.
     All,
 }
 
 impl Where {
+    /// As SQL.
     pub fn sql(&self) -> String {
         match self {
             Self::Id(i) => format!("id = {i}"),
@@ -105,6 +147,7 @@ impl Where {
         }
     }
 
+    /// Whether a row meets it.
     pub fn holds(&self, r: &Row) -> bool {
         match self {
             Self::Id(i) => r.id == *i,

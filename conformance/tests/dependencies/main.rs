@@ -1,4 +1,6 @@
-//! What the project is built of: licences, sources and versions of every dependency in the lock file.
+//! What the project is built of: licences, sources and known advisories of every dependency that is built.
+
+mod advisories;
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -113,4 +115,25 @@ fn every_dependency_is_licensed_for_use_and_comes_from_the_registry() {
         }
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// `package features` of what a command builds.
+fn built(of: &[&str]) -> BTreeSet<String> {
+    let out = Command::new(env!("CARGO"))
+        .args(["tree", "--locked", "--prefix", "none", "--format", "{p} {f}", "--edges"])
+        .args(of)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .expect("cargo runs");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    String::from_utf8_lossy(&out.stdout).lines().map(|l| l.trim_end_matches(" (*)").to_string()).collect()
+}
+
+/// What `cargo test --workspace` compiled serves `cargo floe`: no dependency is built with other features.
+#[test]
+fn the_program_and_the_tests_share_every_dependency() {
+    let tests = built(&["normal,build,dev", "--workspace"]);
+    let program = built(&["normal,build", "--package", "floe-conformance"]);
+    let twice: Vec<_> = program.difference(&tests).collect();
+    assert!(program.len() > 100 && twice.is_empty(), "compiled twice: {twice:#?}");
 }

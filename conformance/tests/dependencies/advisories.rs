@@ -90,9 +90,8 @@ fn no_dependency_has_an_advisory_that_nobody_judged() {
 fn versions_are_judged_by_their_ranges() {
     let lines = "A\tx\tvulnerability\t>= 1.2.0, < 2.0.0;>= 2.1.0\t< 0.5.0\nB\tx\tunmaintained\t\t";
     let all: Vec<Advisory<'_>> = lines.lines().map(|l| Advisory::parse(l).unwrap()).collect();
-    let ids = |v: &str| -> Vec<&str> {
-        speak_of(&all, "x", &Version::parse(v).unwrap()).iter().map(|a| a.id).collect()
-    };
+    let ids =
+        |v: &str| -> Vec<&str> { speak_of(&all, "x", &Version::parse(v).unwrap()).iter().map(|a| a.id).collect() };
     for (version, speak) in [
         ("0.4.9", &["B"][..]),
         ("0.5.0", &["A", "B"]),
@@ -141,7 +140,8 @@ fn take_advisories() {
         }
     }
     lines.sort();
-    let mut out = format!("# id, package, kind, patched, unaffected; of the RustSec advisory database, newest of {newest}\n");
+    let mut out =
+        format!("# id, package, kind, patched, unaffected; of the RustSec advisory database, newest of {newest}\n");
     lines.iter().for_each(|l| _ = writeln!(out, "{l}"));
     std::fs::write(file(), out).unwrap();
 }

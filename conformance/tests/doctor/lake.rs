@@ -16,7 +16,7 @@ pub fn props(of: &[(&str, &str)]) -> Props {
     of.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect()
 }
 
-pub async fn open(spec: &str, props: &Props) -> Arc<dyn Catalog> {
+async fn open(spec: &str, props: &Props) -> Arc<dyn Catalog> {
     open_catalog(spec, "lake", props.clone()).await.unwrap()
 }
 
@@ -31,7 +31,7 @@ pub async fn carries(spec: &str, props: &Props, can: Abilities) {
     assert!(checks.len() >= 25 && checks.iter().all(|c| c.outcome == Outcome::Pass), "{spec}: {checks:?}");
 }
 
-pub async fn loses_no_commit(spec: &str, props: &Props) {
+async fn loses_no_commit(spec: &str, props: &Props) {
     const WRITERS: usize = 4;
     const EACH: usize = 4;
     let catalog = open(spec, props).await;
@@ -59,7 +59,11 @@ pub async fn keeps_deletes(spec: &str, props: &Props) {
         )
         .await
         .unwrap_or_else(|e| panic!("{spec}: {e}"));
-    // Another session reads what is in the store, not what the first remembers.
+    reads_deletes(spec, props).await;
+}
+
+/// Another session reads what is in the store, not what the first remembers.
+pub async fn reads_deletes(spec: &str, props: &Props) {
     let mut session = Session::new(open(spec, props).await, "lake");
     for (sql, rows) in [
         ("SELECT * FROM walk.t", 19_999),

@@ -67,8 +67,19 @@ pub async fn update(
                 values::select_list(&columns)
             );
             let statement = fill(&sql, &exprs, &[])?;
-            cow::rewrite(planner, target, "update", &planned, files, statement, Vec::new(), PositionSink::new(false), None, pruner)
-                .await
+            cow::rewrite(
+                planner,
+                target,
+                "update",
+                &planned,
+                files,
+                statement,
+                Vec::new(),
+                PositionSink::new(false),
+                None,
+                pruner,
+            )
+            .await
         }
     }
 }

@@ -101,7 +101,17 @@ fn of_steps(portable: bool, step: BoxedStrategy<Step>) -> impl Strategy<Value = 
         .prop_map(move |(version, partition, columns, (granularity, merge_manifests, merge_on_read), rest)| {
             let mut steps = vec![Step::Insert(5, 1)];
             steps.extend(rest);
-            History { seed: 0, version, partition, columns, granularity, merge_manifests, merge_on_read, portable, steps }
+            History {
+                seed: 0,
+                version,
+                partition,
+                columns,
+                granularity,
+                merge_manifests,
+                merge_on_read,
+                portable,
+                steps,
+            }
         })
 }
 

@@ -13,25 +13,23 @@ fn a_seed_gives_one_history_and_seeds_differ() {
 #[test]
 fn histories_reach_every_kind_of_statement() {
     let text: String = (0..100).flat_map(|s| History::of(s).scenario().steps).map(|s| s.sql + "\n").collect();
-    for word in
-        [
-            "INSERT INTO",
-            "INSERT OVERWRITE",
-            "DELETE",
-            "UPDATE",
-            "MERGE",
-            "'format-version'='3')\n",
-            "ADD COLUMN",
-            "DROP COLUMN",
-            "RENAME",
-            "TYPE BIGINT",
-            "rewrite_data_files",
-            "rewrite_manifests",
-            "rewrite_position_delete_files",
-            "bucket",
-            "IS NULL",
-        ]
-    {
+    for word in [
+        "INSERT INTO",
+        "INSERT OVERWRITE",
+        "DELETE",
+        "UPDATE",
+        "MERGE",
+        "'format-version'='3')\n",
+        "ADD COLUMN",
+        "DROP COLUMN",
+        "RENAME",
+        "TYPE BIGINT",
+        "rewrite_data_files",
+        "rewrite_manifests",
+        "rewrite_position_delete_files",
+        "bucket",
+        "IS NULL",
+    ] {
         assert!(text.contains(word), "{word}");
     }
 }

@@ -188,7 +188,9 @@ impl World {
                 self.used.insert("procedures");
                 "CALL {catalog}.system.rewrite_manifests('{namespace}.{name}')".into()
             }
-            Step::Upgrade | Step::DropColumn(_) | Step::Expire(_) | Step::Rollback(_) | Step::Branch(..) => return None,
+            Step::Upgrade | Step::DropColumn(_) | Step::Expire(_) | Step::Rollback(_) | Step::Branch(..) => {
+                return None;
+            }
         })
     }
 

@@ -12,7 +12,7 @@ mod tests;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BinaryArray, ListArray, MapArray, NullArray, RecordBatch, RecordBatchOptions, StructArray,
+    ArrayRef, AsArray, BinaryArray, ListArray, MapArray, NullArray, RecordBatch, RecordBatchOptions, StructArray,
 };
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema as ArrowSchema};

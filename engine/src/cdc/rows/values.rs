@@ -24,7 +24,7 @@ pub(super) fn primitive(
 ) -> Result<ArrayRef> {
     use PrimitiveType as P;
     Ok(match p {
-        P::Boolean => Arc::new(BooleanArray::from(each(p, cells, refused, Json::boolean)?)),
+        P::Boolean => Arc::new(BooleanArray::from(each(p, cells, refused, |v| v.boolean())?)),
         P::Int => Arc::new(Int32Array::from(each(p, cells, refused, |v| integer(v)?.try_into().ok())?)),
         P::Long => Arc::new(Int64Array::from(each(p, cells, refused, |v| integer(v)?.try_into().ok())?)),
         P::Float => Arc::new(Float32Array::from(each(p, cells, refused, float::<f32>)?)),

@@ -152,6 +152,22 @@ async fn hadoop_refuses_a_table_whose_newest_metadata_is_lost() {
     assert_eq!(loaded(catalog.clone().load_table(&id).await.unwrap()), "v3.metadata.json");
 }
 
+/// A table of which only packed versions are kept is one all the same, in each of their names (FS-3).
+#[tokio::test]
+async fn hadoop_finds_packed_versions_without_a_hint() {
+    for name in ["v7.metadata.json", "v7.gz.metadata.json", "v7.metadata.json.gz"] {
+        let dir = tempfile::tempdir().unwrap();
+        let (catalog, id) = with_table(&specs(dir.path())[0]).await;
+        let metadata = dir.path().join("wh/n/t/metadata");
+        std::fs::rename(metadata.join("v1.metadata.json"), metadata.join(name)).unwrap();
+        std::fs::remove_file(metadata.join("version-hint.text")).unwrap();
+        assert_eq!(catalog.list_tables(id.namespace()).await.unwrap(), [id.clone()], "{name}");
+        assert!(catalog.clone().load_table(&id).await.unwrap().metadata_location().ends_with(name));
+        commit_until_done(&catalog, &id, "k", "1").await.unwrap();
+        assert!(metadata.join("v8.metadata.json").exists(), "{name}");
+    }
+}
+
 /// Spark's local file system refuses a hint whose checksum file is stale.
 #[tokio::test]
 async fn hadoop_removes_the_stale_checksum_of_the_hint() {

@@ -69,7 +69,7 @@ pub fn write_pages(results: &Results, dir: &Path) -> std::io::Result<()> {
 pub fn read(path: &Path) -> Result<Results, String> {
     let path = if path.is_dir() { path.join("results.json") } else { path.to_path_buf() };
     let text = std::fs::read(&path)
-        .map_err(|e| format!("cannot read the result file {}, which floe conformance writes: {e}", path.display()))?;
+        .map_err(|e| format!("cannot read {}, the result file that floe conformance writes: {e}", path.display()))?;
     let r: Results = serde_json::from_slice(&text).map_err(|e| format!("{} is no result file: {e}", path.display()))?;
     Ok(r)
 }

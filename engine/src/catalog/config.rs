@@ -27,7 +27,7 @@ pub async fn open_catalog_in(
     name: &str,
     props: HashMap<String, String>,
 ) -> Result<Arc<dyn Catalog>> {
-    properties::check_catalog(&props)?;
+    properties::check_catalog("", &props)?;
     if let Some((kind, target)) = spec.split_once(':') {
         return open_kind(kind, target, name, props).await;
     }
@@ -131,7 +131,7 @@ fn parse_section(text: &str, name: &str) -> Result<Section> {
             return Err(Error::invalid(format!("[catalog.{name}] has no `type`; allowed: hadoop, sql, rest, hive")));
         }
     };
-    properties::check_catalog(&props).map_err(|e| e.at(format!("[catalog.{name}]")))?;
+    properties::check_catalog(&format!("[catalog.{name}] "), &props)?;
     Ok(Section { kind, props })
 }
 

@@ -385,7 +385,8 @@ fn lost_version(metadata: &str, hint: u64, newest: u64) -> Error {
 /// Version of a metadata file by its name.
 fn version_of(file: &str) -> Option<u64> {
     let rest = file.strip_prefix('v')?;
-    EXTENSIONS.iter().find_map(|e| rest.strip_suffix(e)).and_then(|v| v.parse().ok())
+    // `7.gz.metadata.json` ends as a plain name does, and `7.gz` is no number
+    EXTENSIONS.iter().find_map(|e| rest.strip_suffix(e)?.parse().ok())
 }
 
 /// A namespace level or table name that can be a folder.

@@ -172,8 +172,12 @@ pub(crate) fn check_properties<'p>(properties: impl IntoIterator<Item = &'p (Str
     properties.into_iter().try_for_each(|(k, v)| check_property(k, v, k))
 }
 
-/// Checks the properties that a catalog gives to new tables: `table-default.*` and `table-override.*` (CAT-7).
-pub(super) fn check_catalog<'p>(properties: impl IntoIterator<Item = (&'p String, &'p String)>) -> Result<()> {
+/// Checks the properties that a catalog gives to new tables: `table-default.*` and `table-override.*` (CAT-7). `section` = what
+/// messages say before their names.
+pub(super) fn check_catalog<'p>(
+    section: &str,
+    properties: impl IntoIterator<Item = (&'p String, &'p String)>,
+) -> Result<()> {
     let mut found: Vec<_> = properties
         .into_iter()
         .filter_map(|(k, v)| {
@@ -183,5 +187,5 @@ pub(super) fn check_catalog<'p>(properties: impl IntoIterator<Item = (&'p String
         .collect();
     // one order, one message
     found.sort_unstable();
-    found.into_iter().try_for_each(|(called, key, v)| check_property(key, v, called))
+    found.into_iter().try_for_each(|(called, key, v)| check_property(key, v, &format!("{section}{called}")))
 }

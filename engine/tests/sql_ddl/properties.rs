@@ -38,7 +38,7 @@ async fn bad_values_are_refused_where_they_are_set() {
     }
     assert_eq!(w.rows("SHOW TABLES IN ns").await, ["ns|t|false"], "a refused statement makes no table");
     w.run("ALTER TABLE t SET TBLPROPERTIES('anything'='else', 'write.parquet.compression-codec'='SNAPPY')").await;
-    w.run("INSERT INTO t VALUES (1), (2); DELETE FROM t WHERE id = 1").await;
+    w.run("INSERT INTO t SELECT CAST(id AS INT) FROM range(0, 10, 1, 1); DELETE FROM t WHERE id = 1").await;
     assert_eq!(w.rows("SELECT content FROM t.delete_files").await, ["1"], "the mode is read in any case");
 }
 
@@ -47,15 +47,13 @@ async fn bad_values_are_refused_where_they_are_set() {
 async fn a_table_that_has_bad_values_stays_readable() {
     for (key, value, _) in BAD {
         let mut w = world().await;
-        w.run(&format!(
-            "CREATE TABLE t (id INT) TBLPROPERTIES('format-version'='2', 'filler'='x'); INSERT INTO t VALUES (1), (2)"
-        ))
-        .await;
+        w.run(&format!("CREATE TABLE t (id INT) TBLPROPERTIES('format-version'='2'); INSERT INTO t VALUES (1), (2)"))
+            .await;
         let newest = w.session.table(&["t".to_string()]).await.expect("table").metadata_location().to_string();
         let text = std::fs::read_to_string(&newest).expect("metadata");
-        let broken = text.replace("\"filler\":\"x\"", &format!("\"{key}\":\"{value}\""));
-        assert_ne!(broken, text, "{key}");
-        std::fs::write(&newest, broken).expect("written");
+        let mut metadata: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        metadata["properties"][key] = serde_json::json!(value);
+        std::fs::write(&newest, metadata.to_string()).expect("written");
 
         assert_eq!(w.rows("SELECT * FROM t ORDER BY id").await, ["1", "2"], "{key}");
         assert_eq!(w.rows(&format!("SHOW TBLPROPERTIES t ('{key}')")).await, [format!("{key}|{value}")]);

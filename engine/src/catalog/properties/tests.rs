@@ -75,9 +75,9 @@ fn what_a_catalog_gives_to_new_tables_is_checked_by_its_own_name() {
     let of = |k: &str, v: &str| BTreeMap::from([(k.to_string(), v.to_string()), ("warehouse".into(), "w".into())]);
     for prefix in ["table-default.", "table-override."] {
         let key = format!("{prefix}write.delete.mode");
-        assert!(check_catalog(&of(&key, "merge-on-read")).is_ok());
-        let e = check_catalog(&of(&key, "merge")).expect_err("bad value").to_string();
+        assert!(check_catalog("", &of(&key, "merge-on-read")).is_ok());
+        let e = check_catalog("", &of(&key, "merge")).expect_err("bad value").to_string();
         assert!(e.contains(&format!("{key} is \"merge\"")), "{e}");
     }
-    assert!(check_catalog(&of("write.delete.mode", "merge")).is_ok(), "no prefix: not for tables");
+    assert!(check_catalog("", &of("write.delete.mode", "merge")).is_ok(), "no prefix: not for tables");
 }

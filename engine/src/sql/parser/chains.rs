@@ -3,16 +3,20 @@
 
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, VisitMut, VisitorMut};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, VisitMut, VisitorMut};
 use datafusion::sql::sqlparser::tokenizer::Token;
 
 use super::super::rewrite::null;
+use crate::{Error, Result};
 
 #[cfg(test)]
 mod tests;
 
 /// Words and signs of an expression between two of: AND, OR, a comma, a bracket, the start of a clause.
-const RUN: usize = 2_000;
+const RUN: usize = 1_000;
+/// Conditions that must all hold. The plan of a filter nests them one in another whatever their tree was, and looks for the range of
+/// each column in all of them, which takes time by the third power.
+const CONJUNCTS: usize = 500;
 
 /// Chains up to this depth stay as they are.
 const SHORT: usize = 32;
@@ -70,8 +74,9 @@ impl Runs {
     }
 }
 
-/// Brings the chains of AND and of OR in a statement's part into flat trees; the order of the conditions stays.
-pub(super) fn flatten(part: &mut impl VisitMut) {
+/// Brings the chains of AND and of OR in a statement's part into flat trees; the order of the conditions stays. Error: too many
+/// that must all hold.
+pub(super) fn flatten(part: &mut impl VisitMut) -> Result<()> {
     struct Flatten;
     impl VisitorMut for Flatten {
         type Break = ();
@@ -79,10 +84,30 @@ pub(super) fn flatten(part: &mut impl VisitMut) {
         // before its parts are visited, so that nothing walks down the chain
         fn pre_visit_expr(&mut self, e: &mut Expr) -> ControlFlow<()> {
             balance(e);
-            ControlFlow::Continue(())
+            if conjuncts(e, false) > CONJUNCTS { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         }
     }
-    let _ = part.visit(&mut Flatten);
+    match part.visit(&mut Flatten) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(()) => Err(Error::invalid(format!(
+            "AND joins more than {CONJUNCTS} conditions (so does OR under NOT); NOT IN (…) takes any number of values"
+        ))),
+    }
+}
+
+/// Conditions that must all hold for an expression to be true, or false when `negated`.
+fn conjuncts(e: &Expr, negated: bool) -> usize {
+    match e {
+        Expr::BinaryOp { left, op: BinaryOperator::And, right } if !negated => {
+            conjuncts(left, false) + conjuncts(right, false)
+        }
+        Expr::BinaryOp { left, op: BinaryOperator::Or, right } if negated => {
+            conjuncts(left, true) + conjuncts(right, true)
+        }
+        Expr::UnaryOp { op: UnaryOperator::Not, expr } => conjuncts(expr, !negated),
+        Expr::Nested(inner) => conjuncts(inner, negated),
+        _ => 1,
+    }
 }
 
 fn balance(e: &mut Expr) {

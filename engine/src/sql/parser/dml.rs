@@ -67,7 +67,7 @@ impl Cursor {
         let alias = self.alias("USING")?;
         self.need("USING")?;
         let mut source = self.p.parse_table_factor().map_err(|e| self.foreign(e))?;
-        chains::flatten(&mut source);
+        chains::flatten(&mut source)?;
         self.need("ON")?;
         let on = self.expr()?;
         let mut clauses = Vec::new();

@@ -271,13 +271,13 @@ impl Cursor {
 
     fn expr(&mut self) -> Result<ast::Expr> {
         let mut e = self.p.parse_expr().map_err(|e| self.foreign(e))?;
-        chains::flatten(&mut e);
+        chains::flatten(&mut e)?;
         Ok(e)
     }
 
     fn query(&mut self) -> Result<Box<ast::Query>> {
         let mut q = self.p.parse_query().map_err(|e| self.foreign(e))?;
-        chains::flatten(&mut q);
+        chains::flatten(&mut q)?;
         Ok(q)
     }
 

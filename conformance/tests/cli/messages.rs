@@ -28,6 +28,8 @@ fn files_are_called_by_their_role() {
             &["the file of rows (--input)", "none.jsonl"],
         ),
         (&["io", "write", "--config", "write.yaml", "--input", "folder"], &["the file of rows (--input)", "folder"]),
+        (&["sql", "--catalog", "hadoop:file", "-c", "CREATE NAMESPACE ns"], &["cannot make the folder", "file/ns"]),
+        (&["sql", "--catalog", "hadoop:file", "-c", "SHOW NAMESPACES"], &["cannot list the folder", "file"]),
         (&["report", "show", "folder"], &["the result file", "floe conformance"]),
         (&["engines", "template", "file"], &["the driver", "file"]),
         (&["serve", "--warehouse", "file", "--port", "0"], &["the warehouse (--warehouse)", "file"]),

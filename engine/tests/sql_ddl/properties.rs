@@ -47,8 +47,7 @@ async fn bad_values_are_refused_where_they_are_set() {
 async fn a_table_that_has_bad_values_stays_readable() {
     for (key, value, _) in BAD {
         let mut w = world().await;
-        w.run(&format!("CREATE TABLE t (id INT) TBLPROPERTIES('format-version'='2'); INSERT INTO t VALUES (1), (2)"))
-            .await;
+        w.run("CREATE TABLE t (id INT) TBLPROPERTIES('format-version'='2'); INSERT INTO t VALUES (1), (2)").await;
         let newest = w.session.table(&["t".to_string()]).await.expect("table").metadata_location().to_string();
         let text = std::fs::read_to_string(&newest).expect("metadata");
         let mut metadata: serde_json::Value = serde_json::from_str(&text).expect("JSON");

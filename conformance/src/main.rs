@@ -8,6 +8,15 @@ use floe_conformance::cli;
 /// Workbench and reference engine for Apache Iceberg V3 deletion vectors and change data capture.
 #[derive(Debug, Parser)]
 #[command(name = "floe", version, propagate_version = true)]
+#[command(after_help = "\
+Exit codes:
+  0    done; nothing wrong was found
+  1    failed, or found: a statement that fails, a verdict that is not accepted (conformance), wrong rows (bench), an anomaly \
+(histories), a violation (audit, dv check), a step that fails (doctor), a difference (report diff)
+  2    the command line is wrong; audit, dv: what they look at cannot be read
+  130  stopped by Ctrl-C (conformance, bench, histories); streams and the server end with 0
+
+`floe COMMAND --help` has examples.")]
 struct Cli {
     /// Only these locations may be read or written, whatever metadata and configuration name: folders or URIs, separated by `;`
     #[arg(long, global = true, value_name = "LOCATIONS")]

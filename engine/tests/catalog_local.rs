@@ -86,7 +86,7 @@ async fn hadoop_layout() {
     assert_eq!(json["format-version"], 3);
 }
 
-/// The hint is never trusted (FS-4, FS-5).
+/// A hint that is behind, or none, costs nothing but a look (FS-4, FS-5).
 #[tokio::test]
 async fn hadoop_finds_the_version_whatever_the_hint_says() {
     let dir = tempfile::tempdir().unwrap();
@@ -96,7 +96,7 @@ async fn hadoop_finds_the_version_whatever_the_hint_says() {
     }
     let metadata = dir.path().join("wh/n/t/metadata");
     let hint = metadata.join("version-hint.text");
-    for text in ["1", "3", " 2\n", "99", "x", "", "-1", "\u{fffd}"] {
+    for text in ["1", "3", " 2\n", "x", "", "-1", "\u{fffd}"] {
         std::fs::write(&hint, text).unwrap();
         let t = catalog.clone().load_table(&id).await.unwrap();
         assert!(t.metadata_location().ends_with("/v4.metadata.json"), "hint {text:?}: {}", t.metadata_location());
@@ -113,6 +113,59 @@ async fn hadoop_finds_the_version_whatever_the_hint_says() {
     assert!(t.metadata_location().ends_with("/v4.metadata.json"));
     commit_until_done(&catalog, &id, "n", "after").await.unwrap();
     assert_eq!(std::fs::read_to_string(&hint).unwrap(), "5");
+}
+
+/// A hint that is ahead of every file tells of commits that are lost: no call goes back to an older version (FS-5).
+#[tokio::test]
+async fn hadoop_refuses_a_table_whose_newest_metadata_is_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    let (catalog, id) = with_table(&specs(dir.path())[0]).await;
+    for n in 0..3 {
+        commit_until_done(&catalog, &id, "n", &n.to_string()).await.unwrap();
+    }
+    let base = catalog.clone().load_table(&id).await.unwrap();
+    let metadata = dir.path().join("wh/n/t/metadata");
+    let newest = std::fs::read(metadata.join("v4.metadata.json")).unwrap();
+    std::fs::remove_file(metadata.join("v4.metadata.json")).unwrap();
+
+    let told = |e: floe_engine::Error| {
+        assert_eq!((e.kind(), e.clause_id()), (ErrorKind::Malformed, Some("FS-5")), "{e}");
+        let text = e.to_string();
+        assert!(text.contains("version 4") && text.contains("v3") && text.contains("version-hint.text"), "{text}");
+    };
+    told(catalog.clone().load_table(&id).await.unwrap_err());
+    told(catalog.table_exists(&id).await.unwrap_err());
+    told(catalog.drop_table(&id, false).await.unwrap_err());
+    told(base.refresh().await.unwrap_err());
+    // the commit of a writer that had loaded the table before
+    told(commit_until_done(&catalog, &id, "n", "late").await.unwrap_err());
+    assert!(!metadata.join("v4.metadata.json").exists(), "nothing is written over the gap");
+
+    // the file is back; or a later one is there, whichever name the hint says; or nobody names the lost one
+    std::fs::write(metadata.join("v4.metadata.json"), &newest).unwrap();
+    let loaded = |t: floe_engine::Table| t.metadata_location().rsplit('/').next().unwrap().to_string();
+    assert_eq!(loaded(catalog.clone().load_table(&id).await.unwrap()), "v4.metadata.json");
+    std::fs::rename(metadata.join("v4.metadata.json"), metadata.join("v7.gz.metadata.json")).unwrap();
+    assert_eq!(loaded(catalog.clone().load_table(&id).await.unwrap()), "v7.gz.metadata.json");
+    std::fs::remove_file(metadata.join("v7.gz.metadata.json")).unwrap();
+    std::fs::remove_file(metadata.join("version-hint.text")).unwrap();
+    assert_eq!(loaded(catalog.clone().load_table(&id).await.unwrap()), "v3.metadata.json");
+}
+
+/// A table of which only packed versions are kept is one all the same, in each of their names (FS-3).
+#[tokio::test]
+async fn hadoop_finds_packed_versions_without_a_hint() {
+    for name in ["v7.metadata.json", "v7.gz.metadata.json", "v7.metadata.json.gz"] {
+        let dir = tempfile::tempdir().unwrap();
+        let (catalog, id) = with_table(&specs(dir.path())[0]).await;
+        let metadata = dir.path().join("wh/n/t/metadata");
+        std::fs::rename(metadata.join("v1.metadata.json"), metadata.join(name)).unwrap();
+        std::fs::remove_file(metadata.join("version-hint.text")).unwrap();
+        assert_eq!(catalog.list_tables(id.namespace()).await.unwrap(), [id.clone()], "{name}");
+        assert!(catalog.clone().load_table(&id).await.unwrap().metadata_location().ends_with(name));
+        commit_until_done(&catalog, &id, "k", "1").await.unwrap();
+        assert!(metadata.join("v8.metadata.json").exists(), "{name}");
+    }
 }
 
 /// Spark's local file system refuses a hint whose checksum file is stale.

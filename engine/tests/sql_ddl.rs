@@ -1,5 +1,10 @@
 //! DDL, metadata tables and procedures through SQL, on a Hadoop-layout warehouse.
 
+#[path = "sql_ddl/expressions.rs"]
+mod expressions;
+#[path = "sql_ddl/properties.rs"]
+mod properties;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 

@@ -377,7 +377,7 @@ pub fn find_metadata(target: &Path) -> Result<PathBuf, String> {
     }
     let dir = if target.join("metadata").is_dir() { target.join("metadata") } else { target.to_path_buf() };
     let names: Vec<String> = std::fs::read_dir(&dir)
-        .map_err(|e| format!("{}: {e}", dir.display()))?
+        .map_err(|e| format!("{}: no table folder or metadata file: {e}", dir.display()))?
         .filter_map(|e| e.ok()?.file_name().into_string().ok())
         .filter(|n| n.ends_with(".metadata.json") || n.ends_with(".metadata.json.gz"))
         .collect();

@@ -6,6 +6,13 @@ use std::process::ExitCode;
 
 /// Arguments of `floe audit`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Exit codes: 0 no MUST is violated, 1 one is, 2 the table cannot be read.
+
+Examples:
+  floe audit warehouse/ns/t
+  floe audit warehouse/ns/t --no-notes --format json
+  floe audit moved/t/metadata/v3.metadata.json --map s3://bucket/t=moved/t")]
 pub struct AuditArgs {
     /// Table folder (its newest metadata file is taken) or a metadata file
     target: PathBuf,

@@ -66,12 +66,16 @@ pub async fn run(args: CdcArgs) -> ExitCode {
 
 async fn read(args: &ReadArgs) -> Result<()> {
     let config = args.config.parse(PipelineConfig::parse)?;
+    let resume = args.state.as_deref().map(load_state).transpose()?.flatten();
+    if let Some(file) = &args.state {
+        try_state(file)?;
+    }
     let table = pipe::open(&config.source.read.catalog, &config.source.read.table).await?;
     let (streaming, poll) = (config.source.streaming, config.source.poll_interval);
     let format = if streaming { Format::Json } else { args.format };
     let mut stop = pipe::stop_signal();
     let mut source = CdcSource::new(config.source, table)?.bounded(&config.sync);
-    if let Some(id) = args.state.as_deref().map(load_state).transpose()?.flatten() {
+    if let Some(id) = resume {
         source = source.resume_after(id);
     }
     while !*stop.borrow() {
@@ -116,17 +120,31 @@ fn load_state(file: &Path) -> Result<Option<i64>> {
             Error::malformed(format!("state is {:?}; a snapshot id is required", text.trim())).at(file.display())
         }),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(Error::from(e).at(file.display())),
+        Err(e) => Err(pipe::failed("cannot read the state (--state)", file.display(), e)),
     }
+}
+
+/// The file beside a state file that replaces it.
+fn aside(file: &Path) -> PathBuf {
+    let mut new = file.as_os_str().to_owned();
+    new.push(".new");
+    new.into()
+}
+
+fn unwritable(file: &Path, e: std::io::Error) -> Error {
+    pipe::failed("cannot write the state (--state)", file.display(), e)
+}
+
+/// Finds out whether the state can be written, before rows are printed that it could not remember.
+fn try_state(file: &Path) -> Result<()> {
+    let new = aside(file);
+    std::fs::File::create(&new).and_then(|_| std::fs::remove_file(&new)).map_err(|e| unwritable(file, e))
 }
 
 /// Replaces a state file in one step: a crash leaves the old one or the new one.
 fn save_state(file: &Path, id: i64) -> Result<()> {
-    let mut new = file.as_os_str().to_owned();
-    new.push(".new");
-    std::fs::write(&new, format!("{id}\n"))
-        .and_then(|()| std::fs::rename(&new, file))
-        .map_err(|e| Error::from(e).at(file.display()))
+    let new = aside(file);
+    std::fs::write(&new, format!("{id}\n")).and_then(|()| std::fs::rename(&new, file)).map_err(|e| unwritable(file, e))
 }
 
 async fn sync(args: &SyncArgs) -> Result<()> {

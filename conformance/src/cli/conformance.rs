@@ -24,6 +24,9 @@ use floe_engine::catalog::HadoopCatalog;
 /// Name of the shared catalog in statements.
 pub(super) const CATALOG: &str = "ice";
 
+/// Name of the engine of `--engine-cmd`.
+const CUSTOM: &str = "custom";
+
 /// The pattern of every scenario.
 const ALL: &str = "*";
 
@@ -36,11 +39,21 @@ pub(super) const SHORT_WORK: (&str, &str) = ("JDK_JAVA_OPTIONS", "-XX:TieredStop
 
 /// Arguments of `floe conformance`.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Exit codes: 0 every cell is a pass, refused as declared, a known deviation or skipped with its reason (so is an engine of --engines \
+that this machine cannot have), and no reviewed verdict changed; 1 not so, or the engine of --engine-cmd did not start, or no engine \
+ran; 130 stopped by Ctrl-C.
+
+Examples:
+  floe conformance --engines floe --scenario 'dv/*'
+  floe conformance --engines floe,spark35,duckdb --out out
+  floe conformance --engines floe --engine-cmd 'python3 my_driver.py'")]
 pub struct ConformanceArgs {
-    /// Engines to run, by name; floe and every engine of the default run unless given
+    /// Engines to run, by name; floe and every engine of the default run unless given. One that cannot be had here is skipped,
+    /// with its reason
     #[arg(long, value_delimiter = ',')]
     engines: Vec<String>,
-    /// Run an engine of your own: a command that speaks the driver protocol
+    /// Run an engine of your own: a command that speaks the driver protocol. It must start
     #[arg(long)]
     engine_cmd: Option<String>,
     /// Scenarios whose id matches (`dv/*`) or contains this text
@@ -77,8 +90,8 @@ pub(super) enum Launcher {
     Container,
 }
 
-/// Runs the subcommand. `Ok(0)`: every cell is accepted and no reviewed verdict changed; `Ok(1)`: not so; `Ok(130)`:
-/// stopped by Ctrl-C, with every engine ended.
+/// Runs the subcommand. `Ok(0)`: every cell is accepted and no reviewed verdict changed; `Ok(1)`: not so, or the engine of
+/// `--engine-cmd` did not start, or none did; `Ok(130)`: stopped by Ctrl-C, with every engine ended.
 pub async fn run(args: &ConformanceArgs) -> Result<i32, String> {
     let outcome = until_asked_to_end(conformance(args)).await;
     if args.launcher == Launcher::Container {
@@ -119,8 +132,8 @@ async fn conformance(args: &ConformanceArgs) -> Result<i32, String> {
         starting.spawn(async move { (place + 1, start(engine, launcher, &dir, &rest, &[SHORT_WORK]).await) });
     }
     if let Some(command) = &args.engine_cmd {
-        let launch = custom(command, &out, rest.uri());
-        starting.spawn(async move { (usize::MAX, start_custom(launch).await) });
+        let (launch, command) = (custom(command, &out, rest.uri()), command.clone());
+        starting.spawn(async move { (usize::MAX, start_custom(launch, &command).await) });
     }
 
     let bar = bar(args.quiet);
@@ -225,7 +238,24 @@ fn finish(args: &ConformanceArgs, root: &Path, out: &Path, results: &Results) ->
         changed.iter().for_each(|c| println!("  {c}"));
     }
     println!("report: {}", out.join("report.html").display());
-    Ok(i32::from(!results.green() || (!args.accept && !changed.is_empty())))
+    let missing = missing(results);
+    if let Some(what) = &missing {
+        eprintln!("floe: {what}");
+    }
+    Ok(i32::from(!results.green() || (!args.accept && !changed.is_empty()) || missing.is_some()))
+}
+
+/// An engine without which the run answers nothing that was asked.
+fn missing(results: &Results) -> Option<String> {
+    let absent = |e: &&EngineRow| !e.skipped.is_empty();
+    if let Some(custom) = results.engines.iter().filter(absent).find(|e| e.name == CUSTOM) {
+        return Some(format!(
+            "the engine of --engine-cmd did not run: {}; to run it: {}",
+            custom.skipped, custom.command
+        ));
+    }
+    (results.engines.iter().filter(absent).count() == results.engines.len())
+        .then(|| "no engine ran, and nothing was judged".to_string())
 }
 
 /// What the formal tests counted: the lines of `reports/figures`.
@@ -258,10 +288,18 @@ pub(super) async fn shared_catalog(out: &Path) -> Result<Local, String> {
     Local::start(Arc::new(catalog)).await
 }
 
+/// Makes the folder that `--out` names.
+pub(super) fn make_folder(out: &Path) -> Result<(), String> {
+    if out.exists() && !out.is_dir() {
+        return Err(format!("--out {} is a file; a folder is needed, there or to be made", out.display()));
+    }
+    std::fs::create_dir_all(out).map_err(|e| format!("cannot make the folder --out {}: {e}", out.display()))
+}
+
 /// Makes the output folder and removes an earlier run's tables from it.
 pub(super) fn prepare(out: &Path) -> Result<PathBuf, String> {
     let io = |e: std::io::Error| format!("cannot use {} for output: {e}", out.display());
-    std::fs::create_dir_all(out).map_err(io)?;
+    make_folder(out)?;
     let out = out.canonicalize().map_err(io)?;
     for name in ["warehouse", "engines", "catalogs"] {
         let old = out.join(name);
@@ -361,7 +399,7 @@ fn fill(row: &mut EngineRow, d: &dyn Driver) {
 fn custom(command: &str, out: &Path, rest: &str) -> Launch {
     let text = |path: std::io::Result<PathBuf>, or: &str| path.map_or_else(|_| or.into(), |p| p.display().to_string());
     Launch {
-        name: "custom".into(),
+        name: CUSTOM.into(),
         command: vec!["sh".into(), "-c".into(), format!("cd \"$FLOE_CWD\" && exec {command}")],
         env: vec![
             ("FLOE_CWD".into(), text(std::env::current_dir(), ".")),
@@ -376,9 +414,9 @@ fn custom(command: &str, out: &Path, rest: &str) -> Launch {
     }
 }
 
-async fn start_custom(launch: Launch) -> (EngineRow, Option<Process>) {
-    let command = format!("cargo floe conformance --engine-cmd {:?}", launch.command.last().map_or("", String::as_str));
-    let mut row = EngineRow { name: "custom".into(), title: "your engine".into(), command, ..EngineRow::default() };
+async fn start_custom(launch: Launch, command: &str) -> (EngineRow, Option<Process>) {
+    let command = format!("cargo floe conformance --engine-cmd '{}'", command.replace('\'', "'\\''"));
+    let mut row = EngineRow { name: CUSTOM.into(), title: "your engine".into(), command, ..EngineRow::default() };
     let process = started(&mut row, Process::start(launch).await);
     if let Some(p) = &process {
         row.title = format!("{} {}", p.hello().engine, p.hello().version);

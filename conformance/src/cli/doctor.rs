@@ -8,6 +8,12 @@ use crate::doctor::{advice, examine};
 
 /// Arguments of `floe doctor`.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Exit codes: 0 every step is ok, 1 one failed.
+
+Examples:
+  floe doctor --catalog hadoop:warehouse
+  floe doctor --catalog rest:http://127.0.0.1:8181 --prop warehouse=wh --read-only")]
 pub struct DoctorArgs {
     /// The catalog: `hadoop:DIR`, `sql:URL`, `rest:URI`, `hive:URI`, or a name in floe.toml
     #[arg(long, default_value = "hadoop:warehouse")]

@@ -13,6 +13,12 @@ const FIRST: usize = 16;
 
 /// Arguments of `floe dv`.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Exit codes: 0 clean, 1 violations, 2 the file cannot be read.
+
+Examples:
+  floe dv dump warehouse/ns/t/data/00000-0-deletes.puffin
+  floe dv check --offset 4 --length 42 warehouse/ns/t/data/00000-0-deletes.puffin")]
 pub struct DvArgs {
     #[command(subcommand)]
     action: Action,

@@ -6,6 +6,13 @@ use crate::engines::{Home, catalogs, find, install, installed, registry, write_t
 
 /// Arguments of `floe engines`.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Exit codes: 0 done, 1 an installation that was asked for by name failed.
+
+Examples:
+  floe engines
+  floe engines install spark35 duckdb
+  floe engines template my_driver.py    # then: floe conformance --engine-cmd 'python3 my_driver.py'")]
 pub struct EnginesArgs {
     #[command(subcommand)]
     action: Option<Action>,
@@ -48,7 +55,7 @@ pub fn run(args: &EnginesArgs) -> Result<i32, String> {
             Ok(0)
         }
         Some(Action::Template { file }) => {
-            write_template(file).map_err(|e| format!("cannot write {}: {e}", file.display()))?;
+            write_template(file).map_err(|e| format!("cannot write the driver {}: {e}", file.display()))?;
             println!("{}", file.display());
             Ok(0)
         }

@@ -118,11 +118,21 @@ fn keep(names: &[String], mode: &str, events: usize, anomalies: usize) -> Result
     };
     let folder = root.parent().unwrap_or(&root).join("reports/figures");
     let file = folder.join(format!("engines-{}-{mode}.txt", names.join("-")));
-    let line =
-        format!("one table written by {} at once, {mode}: {events} events, {anomalies} anomalies\n", names.join(", "));
+    let line = format!(
+        "one table written by {} at once, {mode}: {events} events, {anomalies} anomalies{}\n",
+        names.join(", "),
+        today()
+    );
     let io = |e: std::io::Error| format!("cannot write {}: {e}", file.display());
     std::fs::create_dir_all(&folder).map_err(io)?;
     std::fs::write(&file, line).map_err(io)
+}
+
+/// The day in UTC, as figures end with it.
+fn today() -> String {
+    let seconds = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs();
+    let date = i32::try_from(seconds / 86_400).ok().and_then(arrow::temporal_conversions::date32_to_datetime);
+    date.map_or_else(String::new, |d| format!(" ({})", d.date()))
 }
 
 /// Prints the counts of each client and what is wrong; the number of anomalies.

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use floe_engine::cdc::config::{parse_managed_read, parse_managed_write};
+use floe_engine::cdc::config::{Columns, parse_managed_read, parse_managed_write};
 use floe_engine::cdc::{connect, managed, table_ident};
-use floe_engine::{Error, ErrorKind, Result};
+use floe_engine::{ErrorKind, Result};
 use futures::StreamExt;
 
 use super::pipe::{self, ConfigFile, Printer};
@@ -74,12 +74,13 @@ async fn read(args: &ReadArgs) -> Result<()> {
 async fn write(args: &WriteArgs) -> Result<()> {
     let config = args.config.parse(parse_managed_write)?;
     pipe::name_ignored(&config.ignored);
-    let rows = match &args.input {
-        Some(f) => std::fs::read_to_string(f).map_err(|e| Error::from(e).at(f.display()))?,
+    let (rows, from) = match &args.input {
+        Some(f) => (pipe::read_text(f, "the file of rows (--input)")?, f.display().to_string()),
         None => {
             let mut text = String::new();
-            std::io::stdin().lock().read_to_string(&mut text).map_err(|e| Error::from(e).at("stdin"))?;
-            text
+            let read = std::io::stdin().lock().read_to_string(&mut text);
+            read.map_err(|e| pipe::failed("cannot read the rows", "stdin", e))?;
+            (text, "stdin".to_string())
         }
     };
     let catalog = connect(&config.catalog).await?;
@@ -92,7 +93,11 @@ async fn write(args: &WriteArgs) -> Result<()> {
         },
         None => None,
     };
-    let rows = managed::rows_from_json(&rows, known.as_ref())?;
+    let only = match &config.columns {
+        Columns::Only(column) => Some(column.as_str()),
+        _ => None,
+    };
+    let rows = managed::rows_from_json(&rows, &from, known.as_ref(), only)?;
     for w in managed::write(&config, &catalog, &rows).await? {
         println!(
             "{}",

@@ -1,7 +1,8 @@
 //! What `floe cdc` and `floe io` share: a configuration file, a way to end, rows on stdout.
 
+use std::fmt::Display;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use arrow::array::RecordBatch;
@@ -25,10 +26,20 @@ pub struct ConfigFile {
 impl ConfigFile {
     /// Reads and checks it; messages call it by its path.
     pub fn parse<T>(&self, parse: impl FnOnce(&str, &str) -> Result<T>) -> Result<T> {
-        let name = self.config.display().to_string();
-        let text = std::fs::read_to_string(&self.config).map_err(|e| Error::from(e).at(&name))?;
-        parse(&text, &name)
+        let text = read_text(&self.config, "the configuration (--config)")?;
+        parse(&text, &self.config.display().to_string())
     }
+}
+
+/// Text of a file. `role` = what it is to the user, for the message when it cannot be read.
+pub fn read_text(file: &Path, role: &str) -> Result<String> {
+    std::fs::read_to_string(file).map_err(|e| failed(&format!("cannot read {role}"), file.display(), e))
+}
+
+/// What the operating system says of a file, after what was to be done with it.
+pub fn failed(what: &str, place: impl Display, e: io::Error) -> Error {
+    let e = Error::from(e);
+    Error::new(e.kind(), format!("{what}: {}", e.message())).at(place)
 }
 
 /// Loads a configured table.

@@ -8,6 +8,13 @@ use crate::report;
 
 /// Arguments of `floe report`.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Exit codes: 0 done, 1 the runs differ (diff), or a result file cannot be read.
+
+Examples:
+  floe report show out
+  floe report pages out --out site
+  floe report diff before/results.json out")]
 pub struct ReportArgs {
     #[command(subcommand)]
     action: Action,
@@ -50,7 +57,7 @@ pub fn run(args: &ReportArgs) -> Result<i32, String> {
             let results = report::read(run)?;
             let beside = if run.is_dir() { run.clone() } else { run.parent().map(PathBuf::from).unwrap_or_default() };
             let dir = out.clone().unwrap_or(beside);
-            std::fs::create_dir_all(&dir).map_err(|e| format!("cannot make {}: {e}", dir.display()))?;
+            super::conformance::make_folder(&dir)?;
             report::write_pages(&results, &dir).map_err(|e| format!("cannot write into {}: {e}", dir.display()))?;
             println!("{}", dir.join("report.html").display());
             Ok(0)

@@ -11,6 +11,11 @@ use crate::serve::Server;
 
 /// Arguments of `floe serve`.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  floe serve --warehouse lake --port 8181
+  FLOE_TOKEN=secret floe serve --catalog hadoop:lake --warehouse lake --host 0.0.0.0
+  floe sql --catalog rest:http://127.0.0.1:8181 -c \"SHOW NAMESPACES\"    # a client")]
 pub struct ServeArgs {
     /// The catalog behind: `hadoop:DIR`, `sql:sqlite:PATH`, or a name in floe.toml. Without it: a SQLite catalog in the warehouse
     #[arg(long)]
@@ -42,21 +47,23 @@ pub async fn run(args: &ServeArgs) -> Result<i32, String> {
         return Err("the token is empty".into());
     }
     let warehouse = location(&args.warehouse)?;
+    // before anything is made: a port that is taken leaves no folder behind
+    let listener = tokio::net::TcpListener::bind((args.host, args.port))
+        .await
+        .map_err(|e| format!("cannot listen on {}:{}: {e}", args.host, args.port))?;
     let spec = match &args.catalog {
         Some(spec) => spec.clone(),
         None => {
             let Some(folder) = folder(&warehouse) else {
                 return Err(format!("--warehouse {warehouse} is not a local folder: say --catalog sql:sqlite:PATH"));
             };
-            std::fs::create_dir_all(folder).map_err(|e| format!("cannot make {folder}: {e}"))?;
+            std::fs::create_dir_all(folder)
+                .map_err(|e| format!("cannot make the warehouse (--warehouse) {folder}: {e}"))?;
             format!("sql:sqlite:{folder}/catalog.db")
         }
     };
     let props = HashMap::from([("warehouse".to_string(), warehouse.clone())]);
     let catalog = open_catalog(&spec, "floe", props).await.map_err(|e| e.to_string())?;
-    let listener = tokio::net::TcpListener::bind((args.host, args.port))
-        .await
-        .map_err(|e| format!("cannot listen on {}:{}: {e}", args.host, args.port))?;
     let address = listener.local_addr().map_err(|e| e.to_string())?;
     println!("floe serves {warehouse} at http://{address}");
     let router = Server::new(catalog, token).router();

@@ -12,6 +12,7 @@ use floe_engine::sql::split::split;
 use floe_engine::sql::{Session, StatementResult, in_statement};
 use floe_engine::{Error, Result};
 
+use super::pipe;
 use super::rows::{self, Format};
 
 /// Arguments of `floe sql`.
@@ -96,12 +97,11 @@ async fn script(args: &SqlArgs) -> std::result::Result<(), Stop> {
 fn text(args: &SqlArgs) -> Result<String> {
     match (&args.command, &args.file) {
         (Some(text), _) => Ok(text.clone()),
-        (None, Some(file)) if file.as_os_str() != "-" => {
-            std::fs::read_to_string(file).map_err(|e| Error::from(e).at(file.display()))
-        }
+        (None, Some(file)) if file.as_os_str() != "-" => pipe::read_text(file, "the statements (--file)"),
         _ => {
             let mut text = String::new();
-            io::stdin().lock().read_to_string(&mut text).map_err(|e| Error::from(e).at("stdin"))?;
+            let read = io::stdin().lock().read_to_string(&mut text);
+            read.map_err(|e| pipe::failed("cannot read the statements", "stdin", e))?;
             Ok(text)
         }
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use minijinja::{Environment, context};
 use serde_json::json;
 
-use super::{Tally, axis};
+use super::{FIGURES, Tally, axis};
 use crate::matrix::result::Results;
 use crate::scenario::CAPABILITIES;
 
@@ -32,6 +32,7 @@ pub fn page(r: &Results) -> Result<String, String> {
     let mut data = serde_json::to_value(r).map_err(|e| e.to_string())?;
     data["clauses"] = json!(used);
     data["capabilities"] = json!(CAPABILITIES.iter().map(|c| c.0).collect::<Vec<_>>());
+    data["figures_note"] = json!(FIGURES);
     // `</script>` inside the data would end it
     let text = data.to_string().replace('<', "\\u003c");
     let grid: Vec<_> = writers

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::terminal::clip;
-use super::{Tally, axis, verdict};
+use super::{FIGURES, Tally, axis, verdict};
 use crate::matrix::result::{Outcome, Results};
 
 /// Overview, engines, what is not accepted, and a table of scenarios.
@@ -55,7 +55,7 @@ pub fn text(r: &Results) -> String {
         let _ = writeln!(out, "| {} | {state} |", cell(&c.title));
     }
     if !r.figures.is_empty() {
-        out.push_str("\n## Formally tested\n\n");
+        let _ = writeln!(out, "\n## Formally tested\n\n{FIGURES}\n");
         for f in &r.figures {
             let _ = writeln!(out, "- {}", cell(f));
         }

@@ -12,6 +12,10 @@ use std::path::Path;
 
 use crate::matrix::result::{Cell, Outcome, Results};
 
+/// What the section of figures says first: they are none of the run's.
+pub const FIGURES: &str = "Recorded when each test was last kept (the day is at the end), not counted in this run; docs/formal.md says how to \
+    count them again.";
+
 /// Writes every report of a run into `dir`, beside `results.json`.
 pub fn write_all(results: &Results, dir: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(dir)?;
@@ -64,7 +68,8 @@ pub fn write_pages(results: &Results, dir: &Path) -> std::io::Result<()> {
 /// Reads a result file.
 pub fn read(path: &Path) -> Result<Results, String> {
     let path = if path.is_dir() { path.join("results.json") } else { path.to_path_buf() };
-    let text = std::fs::read(&path).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
+    let text = std::fs::read(&path)
+        .map_err(|e| format!("cannot read {}, the result file that floe conformance writes: {e}", path.display()))?;
     let r: Results = serde_json::from_slice(&text).map_err(|e| format!("{} is no result file: {e}", path.display()))?;
     Ok(r)
 }

@@ -126,7 +126,7 @@ ${gridTable("share of scenarios that pass, by area and reader", rows + " ↓ &nb
 ${D.stale_deviations.length ? `<h2>Known deviations no longer seen</h2><p>The run is red until these entries go.</p><ul>${D.stale_deviations.map(d => `<li>${esc(d)}</li>`).join("")}</ul>` : ""}
 ${missing.length ? `<h2>Engines that took no part</h2>${engineTable(missing)}` : ""}
 ${catalogs.length ? `<h2>Catalogs</h2>${catalogTable()}` : ""}
-${(D.figures || []).length ? `<h2>Formally tested</h2><ul class="figures">${D.figures.map(f => `<li>${esc(f)}</li>`).join("")}</ul>` : ""}
+${(D.figures || []).length ? `<h2>Formally tested</h2><p class="soft">${esc(D.figures_note)}</p><ul class="figures">${D.figures.map(f => `<li>${esc(f)}</li>`).join("")}</ul>` : ""}
 <p class="soft small">floe ${esc(D.floe)}, ${esc(D.launcher)} launcher, ${new Date(D.started * 1000).toISOString().slice(0, 16).replace("T", " ")} UTC, ${Math.round(D.seconds)} s.</p>`;
 }
 function matches(query) {

@@ -6,10 +6,13 @@ use std::sync::Arc;
 
 use toml::{Table, Value};
 
-use super::{Catalog, HadoopCatalog, HiveCatalog, RestCatalog, SqlCatalog};
+use super::{Catalog, HadoopCatalog, HiveCatalog, RestCatalog, SqlCatalog, properties};
 use crate::{Error, Result};
 
 const ALLOWED: &str = "hadoop:DIR, sql:sqlite:PATH, sql:postgres://HOST/DATABASE, rest:URI, hive:thrift://HOST:PORT, or the name of a [catalog.NAME] section in floe.toml";
+
+/// Kinds of catalog; the last is another word for `sql`.
+const KINDS: [&str; 5] = ["hadoop", "sql", "rest", "hive", "jdbc"];
 
 /// Opens the catalog that `spec` names and calls it `name`. Properties given here win over those of `floe.toml`, which is
 /// looked for in the current folder and its parents.
@@ -24,6 +27,7 @@ pub async fn open_catalog_in(
     name: &str,
     props: HashMap<String, String>,
 ) -> Result<Arc<dyn Catalog>> {
+    properties::check_catalog("", &props)?;
     if let Some((kind, target)) = spec.split_once(':') {
         return open_kind(kind, target, name, props).await;
     }
@@ -88,7 +92,10 @@ fn from_file(folder: &Path, name: &str) -> Result<Section> {
             "{name:?} is no catalog, and there is no floe.toml to look it up; allowed: {ALLOWED}"
         )));
     };
-    let text = std::fs::read_to_string(&file).map_err(|e| Error::from(e).at(file.display()))?;
+    let text = std::fs::read_to_string(&file).map_err(|e| {
+        let e = Error::from(e);
+        Error::new(e.kind(), format!("cannot read the catalogs' file: {}", e.message())).at(file.display())
+    })?;
     let mut section = parse_section(&text, name).map_err(|e| e.at(file.display()))?;
     // A relative warehouse is relative to the file that says it.
     if let (Some(w), Some(parent)) = (section.props.get_mut("warehouse"), file.parent())
@@ -112,9 +119,19 @@ fn parse_section(text: &str, name: &str) -> Result<Section> {
     for (key, value) in section {
         flatten(key, value, &mut props)?;
     }
-    let Some(kind) = props.remove("type") else {
-        return Err(Error::invalid(format!("[catalog.{name}] has no `type`; allowed: hadoop, sql, rest, hive")));
+    let kind = match props.remove("type") {
+        Some(kind) if KINDS.contains(&kind.as_str()) => kind,
+        Some(kind) => {
+            return Err(Error::invalid(format!(
+                "[catalog.{name}] has the `type` {kind:?}; allowed: {}",
+                KINDS[..KINDS.len() - 1].join(", ")
+            )));
+        }
+        None => {
+            return Err(Error::invalid(format!("[catalog.{name}] has no `type`; allowed: hadoop, sql, rest, hive")));
+        }
     };
+    properties::check_catalog(&format!("[catalog.{name}] "), &props)?;
     Ok(Section { kind, props })
 }
 

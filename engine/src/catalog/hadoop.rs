@@ -76,16 +76,27 @@ impl HadoopCatalog {
     }
 
     /// Location and number of the current version (FS-5): from the hint, or from the folder when the hint is missing,
-    /// unreadable or points nowhere, then forward while there is a next version. `None`: no table.
+    /// unreadable or behind what is kept, then forward while there is a next version. `None`: no table.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Malformed`] when the hint names a version and there are only older ones: commits were made that are lost, and
+    /// an older version would be a wrong answer.
     async fn current_version(&self, folder: &str) -> Result<Option<(u64, String)>> {
         let metadata = format!("{folder}/metadata");
         let mut found = None;
-        if let Some(hint) = self.read_hint(&metadata).await? {
+        let hint = self.read_hint(&metadata).await?;
+        if let Some(hint) = hint {
             found = self.version_file(&metadata, hint).await?.map(|l| (hint, l));
         }
         if found.is_none() {
             let newest = self.io.list_folder(&metadata).await?.files.iter().filter_map(|f| version_of(f)).max();
             if let Some(newest) = newest {
+                // a table that was dropped and made again meanwhile has another hint by now
+                if let Some(hint) = hint.filter(|h| *h > newest)
+                    && self.read_hint(&metadata).await? == Some(hint)
+                {
+                    return Err(lost_version(&metadata, hint, newest));
+                }
                 found = self.version_file(&metadata, newest).await?.map(|l| (newest, l));
             }
         }
@@ -99,7 +110,7 @@ impl HadoopCatalog {
         Ok(Some((version, location)))
     }
 
-    /// The hint is never trusted (FS-4): whatever is wrong with it means that there is none.
+    /// The hint says from where to look, never which version is current (FS-4): one that is no number means that there is none.
     async fn read_hint(&self, metadata: &str) -> Result<Option<u64>> {
         match self.io.read(&format!("{metadata}/{HINT}")).await {
             Ok(bytes) => Ok(std::str::from_utf8(&bytes).ok().and_then(|s| s.trim().parse().ok())),
@@ -360,10 +371,22 @@ impl Catalog for HadoopCatalog {
     }
 }
 
+/// A table whose newest metadata file is gone. Java refuses it in the same words.
+fn lost_version(metadata: &str, hint: u64, newest: u64) -> Error {
+    Error::malformed(format!(
+        "Metadata file for version {hint} is missing: {HINT} names it, and the newest file there is v{newest}. Bring \
+         {metadata}/v{hint}{} back; or, to go on from v{newest} without the later commits, delete {HINT}",
+        EXTENSIONS[0]
+    ))
+    .at(format!("{metadata}/{HINT}"))
+    .clause("FS-5")
+}
+
 /// Version of a metadata file by its name.
 fn version_of(file: &str) -> Option<u64> {
     let rest = file.strip_prefix('v')?;
-    EXTENSIONS.iter().find_map(|e| rest.strip_suffix(e)).and_then(|v| v.parse().ok())
+    // `7.gz.metadata.json` ends as a plain name does, and `7.gz` is no number
+    EXTENSIONS.iter().find_map(|e| rest.strip_suffix(e)?.parse().ok())
 }
 
 /// A namespace level or table name that can be a folder.

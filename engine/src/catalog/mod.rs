@@ -5,6 +5,7 @@ pub mod files;
 mod hadoop;
 mod hive;
 mod pointer;
+pub(crate) mod properties;
 mod purge;
 pub mod rest;
 mod sql;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, StructArray};
+use arrow::array::{Array, ArrayRef, AsArray, ListArray, MapArray, StructArray};
 use arrow::datatypes::{DataType, FieldRef};
 use iceberg::spec::{NestedField, NestedFieldRef, Schema, StructType, Type};
 
@@ -122,6 +122,20 @@ pub fn prune(column: &ArrayRef, to: &FieldRef) -> Result<ArrayRef> {
                 })
                 .collect::<Result<Vec<_>>>()?;
             Ok(Arc::new(StructArray::try_new_with_length(fields.clone(), columns, s.nulls().cloned(), s.len())?))
+        }
+        (DataType::List(_), DataType::List(element)) => {
+            let l = column.as_list::<i32>();
+            let values = prune(l.values(), element)?;
+            Ok(Arc::new(ListArray::try_new(element.clone(), l.offsets().clone(), values, l.nulls().cloned())?))
+        }
+        (DataType::Map(..), DataType::Map(entries, sorted)) => {
+            let m = column.as_map();
+            let DataType::Struct(kv) = entries.data_type() else {
+                return Err(Error::internal("a map without entries"));
+            };
+            let parts = vec![prune(m.keys(), &kv[0])?, prune(m.values(), &kv[1])?];
+            let pairs = StructArray::try_new_with_length(kv.clone(), parts, None, m.entries().len())?;
+            Ok(Arc::new(MapArray::try_new(entries.clone(), m.offsets().clone(), pairs, m.nulls().cloned(), *sorted)?))
         }
         (from, want) => Err(Error::internal(format!("a column of type {from} was read where {want} is expected"))),
     }

@@ -16,6 +16,7 @@ use super::columns;
 use super::config::{Columns, DeleteFormat, ReadConfig, WriteConfig};
 use super::connect::table_ident;
 use super::resolve::{ChangeType, Encoder};
+pub use super::rows::rows_from_json;
 use super::sync::{Outcome, Plan, apply, key_columns, load_or_create};
 use super::template::no_column;
 use crate::catalog::Catalog;
@@ -183,6 +184,10 @@ fn order(config: &WriteConfig, rows: &RecordBatch) -> Result<Vec<u32>> {
     let mut out: Vec<u32> = (0..n).collect();
     if let Some(column) = &config.sequence_number_column {
         let values = rows.column_by_name(column).ok_or_else(|| no_column(rows, column, "sequence_number_column"))?;
+        if !values.data_type().is_integer() {
+            return Err(Error::invalid(format!("column {column} orders the changes and must hold whole numbers"))
+                .at("sequence_number_column"));
+        }
         let values = cast(values, &DataType::Int64)?;
         if values.null_count() > 0 {
             return Err(Error::invalid(format!("column {column} orders the changes and must not be null"))
@@ -248,24 +253,4 @@ fn changes(rows: &RecordBatch, kinds: &[&'static str], keys: &[String]) -> Resul
     let batch = RecordBatch::try_new(Arc::new(ArrowSchema::new(fields)), columns)?;
     let schema = batch.schema();
     Ok(Box::pin(RecordBatchStreamAdapter::new(schema, futures::stream::iter([Ok(batch)]).map_err(|e: Error| e.into()))))
-}
-
-/// Rows of JSON text, one object a line. `like` = the table to write to, when it is known and there: its columns keep their
-/// types; others are inferred.
-pub fn rows_from_json(text: &str, like: Option<&Table>) -> Result<Vec<RecordBatch>> {
-    let bad = |e: arrow::error::ArrowError| Error::invalid(format!("rows are JSON objects, one a line: {e}"));
-    let (mut schema, _) = arrow::json::reader::infer_json_schema(std::io::Cursor::new(text), None).map_err(bad)?;
-    if let Some(t) = like {
-        let known = arrow_schema(t.metadata().current_schema(), &t.metadata().ext);
-        let fields: Vec<Arc<Field>> = schema
-            .fields()
-            .iter()
-            .map(|f| {
-                known.field_with_name(f.name()).map_or_else(|_| f.clone(), |k| Arc::new(k.clone().with_nullable(true)))
-            })
-            .collect();
-        schema = ArrowSchema::new(fields);
-    }
-    let reader = arrow::json::ReaderBuilder::new(Arc::new(schema)).build(std::io::Cursor::new(text)).map_err(bad)?;
-    reader.collect::<std::result::Result<Vec<_>, _>>().map_err(bad)
 }

@@ -11,6 +11,7 @@ pub mod managed;
 mod range;
 mod reader;
 mod resolve;
+mod rows;
 mod run;
 mod source;
 pub mod sql;

@@ -36,7 +36,7 @@ impl FileIo {
     /// Folders and files directly in a folder; empty when it is not there.
     pub async fn list_folder(&self, location: &str) -> Result<Folder> {
         if let Some(path) = self.local_path(location)? {
-            return blocking(location, move || list_local(&path)).await;
+            return blocking("list the folder", location, move || list_local(&path)).await;
         }
         let (store, _, path) = self.resolve(location)?;
         let listed = store.list_with_delimiter(Some(&path)).await.map_err(|e| at(e, location))?;
@@ -58,7 +58,7 @@ impl FileIo {
         let Some(path) = self.local_path(location)? else {
             return self.put_commit(location, bytes).await;
         };
-        blocking(location, move || {
+        blocking("make the file", location, move || {
             let folder = path.parent().unwrap_or(Path::new("/"));
             let staged = folder.join(format!("{}.metadata.json", uuid::Uuid::new_v4()));
             let result = write_synced(&staged, &bytes).and_then(|()| fs::hard_link(&staged, &path));
@@ -90,7 +90,7 @@ impl FileIo {
     /// Removes a folder and everything below it; one that is not there is no error.
     pub async fn remove_tree(&self, location: &str) -> Result<()> {
         if let Some(path) = self.local_path(location)? {
-            return blocking(location, move || match fs::remove_dir_all(&path) {
+            return blocking("remove the folder", location, move || match fs::remove_dir_all(&path) {
                 Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
                 other => other,
             })
@@ -111,7 +111,7 @@ impl FileIo {
     /// Creates a folder and its parents on a local file system; other stores have none.
     pub async fn create_folder(&self, location: &str) -> Result<()> {
         match self.local_path(location)? {
-            Some(path) => blocking(location, move || fs::create_dir_all(&path)).await,
+            Some(path) => blocking("make the folder", location, move || fs::create_dir_all(&path)).await,
             None => Ok(()),
         }
     }
@@ -132,7 +132,7 @@ impl FileIo {
             }
             return self.delete(&format!("{}/{FOLDER_MARK}", location.trim_end_matches('/'))).await;
         };
-        blocking(location, move || fs::remove_dir(&path)).await.map_err(|e| match e.kind() {
+        blocking("remove the folder", location, move || fs::remove_dir(&path)).await.map_err(|e| match e.kind() {
             ErrorKind::Io => Error::conflict("the folder is not empty").at(location).with_source(e),
             _ => e,
         })
@@ -141,7 +141,7 @@ impl FileIo {
     /// Whether a folder is there; on a store without folders: whether something lies below it.
     pub async fn folder_exists(&self, location: &str) -> Result<bool> {
         if let Some(path) = self.local_path(location)? {
-            return blocking(location, move || Ok(path.is_dir())).await;
+            return blocking("look at the folder", location, move || Ok(path.is_dir())).await;
         }
         self.holds_more_than_mark(location, false).await
     }
@@ -167,7 +167,7 @@ impl FileIo {
         let Some(path) = self.local_path(location)? else {
             return self.overwrite(location, bytes).await;
         };
-        blocking(location, move || {
+        blocking("write the file", location, move || {
             let folder = path.parent().unwrap_or(Path::new("/"));
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let staged = folder.join(format!("{}-version-hint.temp", uuid::Uuid::new_v4()));
@@ -230,13 +230,17 @@ fn sync_folder(folder: &Path) {
     }
 }
 
-/// Runs file-system work off the async threads.
+/// Runs file-system work off the async threads. `what` = what it does, for the message when the system refuses it.
 async fn blocking<T: Send + 'static>(
+    what: &'static str,
     location: &str,
     work: impl FnOnce() -> std::io::Result<T> + Send + 'static,
 ) -> Result<T> {
     tokio::task::spawn_blocking(work)
         .await
         .map_err(|e| Error::internal(format!("file-system task failed: {e}")))?
-        .map_err(|e| Error::from(e).at(location))
+        .map_err(|e| {
+            let said = Error::from(e);
+            Error::new(said.kind(), format!("cannot {what}: {}", said.message())).at(location).with_source(said)
+        })
 }

@@ -161,7 +161,7 @@ fn scope_is(delete: &ManifestEntry, data: &ManifestEntry) -> bool {
 /// V2: with `file` granularity the new file of a data file takes in its older file-scoped deletes and replaces them; with
 /// `partition` granularity the new positions of a partition go into one more file (POSDEL-7).
 async fn write_v2(target: &Target, planned: &Planned, touched: Vec<(FileTask, DeletionVector)>) -> Result<RowDeletes> {
-    let granularity = match target.table.property("write.delete.granularity", "file") {
+    let granularity = match target.table.property("write.delete.granularity", "file").to_ascii_lowercase().as_str() {
         "file" => Granularity::File,
         "partition" => Granularity::Partition,
         other => {

@@ -16,6 +16,7 @@ use super::planner::Planner;
 use super::schema::{Ids, bind_term, new_fields, partition_name, partition_spec, sort_order};
 use super::session::Session;
 use super::{commit, dml};
+use crate::catalog::properties::check_properties;
 use crate::table::Metadata;
 use crate::types::ExtTypes;
 use crate::{Error, ErrorKind, Result, Table};
@@ -43,6 +44,7 @@ fn apply(
     let schema = m.current_schema();
     Ok(match action {
         AlterAction::SetProperties(list) => {
+            check_properties(list)?;
             let mut properties: HashMap<String, String> = list.iter().cloned().collect();
             let mut builder = builder;
             if let Some(version) = properties.remove("format-version") {

@@ -11,6 +11,7 @@ use super::dml;
 use super::schema::{Ids, columns_of, new_fields, partition_spec};
 use super::session::{Session, StatementResult};
 use crate::catalog::NewTable;
+use crate::catalog::properties::check_properties;
 use crate::types::ExtTypes;
 use crate::{Error, ErrorKind, Result};
 
@@ -71,6 +72,7 @@ async fn create_table(session: &mut Session, create: CreateTable) -> Result<()> 
             Error::not_found("REPLACE TABLE: table does not exist; CREATE OR REPLACE TABLE makes it").at(&ident)
         );
     }
+    check_properties(&create.properties).map_err(|e| e.at(&ident))?;
     let mut properties: HashMap<String, String> = create.properties.iter().cloned().collect();
     if let Some(comment) = &create.comment {
         properties.insert("comment".into(), comment.clone());

@@ -145,7 +145,7 @@ pub fn tokenize(text: &str) -> crate::Result<Vec<TokenWithSpan>> {
 
 /// Prefix operators in a row that are read.
 const PREFIXES: usize = 50;
-/// UNION, EXCEPT and INTERSECT of one statement.
+/// UNION, EXCEPT, INTERSECT and JOIN of one statement.
 const SET_OPERATIONS: usize = 500;
 /// AND and OR of one statement.
 const CONNECTIVES: usize = 10_000;
@@ -161,12 +161,12 @@ fn check_depth(tokens: &[TokenWithSpan]) -> crate::Result<()> {
         let prefix =
             word == "NOT" || matches!(t.token, Token::Minus | Token::Plus | Token::Tilde | Token::ExclamationMark);
         run = if prefix { run + 1 } else { 0 };
-        sets += usize::from(matches!(word.as_str(), "UNION" | "EXCEPT" | "INTERSECT" | "MINUS"));
+        sets += usize::from(matches!(word.as_str(), "UNION" | "EXCEPT" | "INTERSECT" | "MINUS" | "JOIN"));
         connectives += usize::from(matches!(word.as_str(), "AND" | "OR"));
         let what = if run > PREFIXES {
             format!("more than {PREFIXES} prefix operators in a row")
         } else if sets > SET_OPERATIONS {
-            format!("more than {SET_OPERATIONS} set operations")
+            format!("more than {SET_OPERATIONS} set operations and joins")
         } else if connectives > CONNECTIVES {
             format!("more than {CONNECTIVES} ANDs and ORs; IN (…) takes any number of values")
         } else {

@@ -16,7 +16,7 @@ use arrow::compute::{CastOptions, cast_with_options, kernels::cmp};
 use arrow::datatypes::{ArrowPrimitiveType, DataType, Field, Fields, Schema as ArrowSchema, SchemaRef, TimeUnit};
 use iceberg::spec::{NestedField, Type};
 
-use crate::types::{ExtTypes, literal_to_array};
+use crate::types::{ExtTypes, literal_to_array, type_name};
 use crate::{Error, Result};
 
 /// How input columns find their table columns.
@@ -165,8 +165,50 @@ fn check_not_null(array: &ArrayRef, required: bool, parent: Option<&NullBuffer>,
     }
 }
 
-fn mismatch(array: &ArrayRef, field: &NestedField, path: &str) -> Error {
-    Error::invalid(format!("column {path:?} is {}, and rows hold {}", field.field_type, array.data_type()))
+fn mismatch(array: &ArrayRef, field: &NestedField, ext: &ExtTypes, path: &str) -> Error {
+    Error::invalid(format!("column {path:?} is {}, and rows hold {}", type_name(field, ext), words(array.data_type())))
+}
+
+/// An Arrow type in Iceberg's words.
+fn words(t: &DataType) -> String {
+    use DataType as D;
+    match t {
+        D::Null => "unknown".into(),
+        D::Boolean => "boolean".into(),
+        D::Int8 | D::Int16 | D::Int32 | D::UInt8 | D::UInt16 => "int".into(),
+        D::Int64 | D::UInt32 | D::UInt64 => "long".into(),
+        D::Float16 | D::Float32 => "float".into(),
+        D::Float64 => "double".into(),
+        D::Decimal32(p, s) | D::Decimal64(p, s) | D::Decimal128(p, s) | D::Decimal256(p, s) => {
+            format!("decimal({p},{s})")
+        }
+        D::Date32 | D::Date64 => "date".into(),
+        D::Time32(_) | D::Time64(_) => "time".into(),
+        D::Timestamp(unit, zone) => {
+            let zone = if zone.is_some() { "tz" } else { "" };
+            let unit = if *unit == TimeUnit::Nanosecond { "_ns" } else { "" };
+            format!("timestamp{zone}{unit}")
+        }
+        D::Utf8 | D::LargeUtf8 | D::Utf8View => "string".into(),
+        D::Binary | D::LargeBinary | D::BinaryView => "binary".into(),
+        D::FixedSizeBinary(n) => format!("fixed[{n}]"),
+        D::List(f) | D::LargeList(f) | D::FixedSizeList(f, _) | D::ListView(f) | D::LargeListView(f) => {
+            format!("list<{}>", words(f.data_type()))
+        }
+        D::Struct(fields) => {
+            let parts: Vec<String> = fields.iter().map(|f| format!("{}: {}", f.name(), words(f.data_type()))).collect();
+            format!("struct<{}>", parts.join(", "))
+        }
+        D::Map(entries, _) => match entries.data_type() {
+            D::Struct(kv) if kv.len() == 2 => {
+                format!("map<{}, {}>", words(kv[0].data_type()), words(kv[1].data_type()))
+            }
+            other => words(other),
+        },
+        D::Dictionary(_, v) => words(v),
+        D::RunEndEncoded(_, v) => words(v.data_type()),
+        other => other.to_string(),
+    }
 }
 
 fn convert(array: &ArrayRef, target: &Field, field: &NestedField, ext: &ExtTypes, path: &str) -> Result<ArrayRef> {
@@ -180,7 +222,7 @@ fn convert(array: &ArrayRef, target: &Field, field: &NestedField, ext: &ExtTypes
     }
     match (t, field.field_type.as_ref()) {
         (DataType::Struct(fields), Type::Struct(s)) => {
-            let a = array.as_struct_opt().ok_or_else(|| mismatch(array, field, path))?;
+            let a = array.as_struct_opt().ok_or_else(|| mismatch(array, field, ext, path))?;
             let stored: Vec<_> = s.fields().iter().filter(|f| !ext.is_unknown(f)).collect();
             let all = s.fields();
             let by_name = name_map(a.fields(), all.iter().map(|f| f.name.as_str()));
@@ -204,10 +246,10 @@ fn convert(array: &ArrayRef, target: &Field, field: &NestedField, ext: &ExtTypes
         }
         // A variant: its two parts by name (PARQ-11).
         (DataType::Struct(fields), Type::Primitive(_)) => {
-            let a = array.as_struct_opt().ok_or_else(|| mismatch(array, field, path))?;
+            let a = array.as_struct_opt().ok_or_else(|| mismatch(array, field, ext, path))?;
             let mut columns = Vec::new();
             for f in fields {
-                let c = a.column_by_name(f.name()).ok_or_else(|| mismatch(array, field, path))?;
+                let c = a.column_by_name(f.name()).ok_or_else(|| mismatch(array, field, ext, path))?;
                 let c = cast_with_options(c, f.data_type(), &STRICT)?;
                 check_not_null(&c, true, a.nulls(), &format!("{path}.{}", f.name()))?;
                 columns.push(c);
@@ -225,7 +267,7 @@ fn convert(array: &ArrayRef, target: &Field, field: &NestedField, ext: &ExtTypes
                     plain = cast_with_options(array, &DataType::List(f.clone()), &STRICT)?;
                     plain.as_list::<i32>()
                 }
-                _ => return Err(mismatch(array, field, path)),
+                _ => return Err(mismatch(array, field, ext, path)),
             };
             let path = format!("{path}.element");
             let values = convert(a.values(), item, &l.element_field, ext, &path)?;
@@ -241,9 +283,9 @@ fn convert(array: &ArrayRef, target: &Field, field: &NestedField, ext: &ExtTypes
             Ok(Arc::new(ListArray::try_new(item.clone(), a.offsets().clone(), values, a.nulls().cloned())?))
         }
         (DataType::Map(entries, sorted), Type::Map(m)) => {
-            let a = array.as_map_opt().ok_or_else(|| mismatch(array, field, path))?;
+            let a = array.as_map_opt().ok_or_else(|| mismatch(array, field, ext, path))?;
             let DataType::Struct(kv) = entries.data_type() else {
-                return Err(mismatch(array, field, path));
+                return Err(mismatch(array, field, ext, path));
             };
             let keys = convert(a.keys(), &kv[0], &m.key_field, ext, &format!("{path}.key"))?;
             check_not_null(&keys, true, None, &format!("{path}.key"))?;
@@ -252,7 +294,7 @@ fn convert(array: &ArrayRef, target: &Field, field: &NestedField, ext: &ExtTypes
             let pairs = StructArray::try_new(kv.clone(), vec![keys, values], None)?;
             Ok(Arc::new(MapArray::try_new(entries.clone(), a.offsets().clone(), pairs, a.nulls().cloned(), *sorted)?))
         }
-        _ => primitive(array, t, field, path),
+        _ => primitive(array, t, field, ext, path),
     }
 }
 
@@ -285,7 +327,7 @@ fn assignable(from: &DataType, to: &DataType) -> bool {
         || stamp(from) && (stamp(to) || date(to))
 }
 
-fn primitive(array: &ArrayRef, t: &DataType, field: &NestedField, path: &str) -> Result<ArrayRef> {
+fn primitive(array: &ArrayRef, t: &DataType, field: &NestedField, ext: &ExtTypes, path: &str) -> Result<ArrayRef> {
     let from = array.data_type();
     if from == t {
         return Ok(array.clone());
@@ -296,13 +338,26 @@ fn primitive(array: &ArrayRef, t: &DataType, field: &NestedField, path: &str) ->
         return uuids(array, path);
     }
     if !assignable(from, t) {
-        return Err(mismatch(array, field, path));
+        return Err(mismatch(array, field, ext, path));
     }
-    let lossy = |e: &dyn std::fmt::Display| Error::invalid(format!("column {path:?} is {}: {e}", field.field_type));
+    let lossy =
+        |e: &dyn std::fmt::Display| Error::invalid(format!("column {path:?} is {}: {e}", type_name(field, ext)));
+    let unfit = |row: usize| {
+        let text = arrow::util::display::array_value_to_string(array, row).unwrap_or_default();
+        lossy(&format!("the value {text} does not fit without loss"))
+    };
     if let (DataType::Timestamp(..), DataType::Timestamp(unit, zone)) = (from, t) {
         return timestamps(array, *unit, zone.clone()).map_err(|e| lossy(&e.message()));
     }
-    let out = cast_with_options(array, t, &STRICT).map_err(|e| lossy(&e))?;
+    let out = match cast_with_options(array, t, &STRICT) {
+        Ok(out) => out,
+        // which value it is, in no words of Arrow's
+        Err(e) => {
+            let nulls = cast_with_options(array, t, &CastOptions { safe: true, ..STRICT }).map_err(|e| lossy(&e))?;
+            let row = (0..nulls.len()).find(|i| nulls.is_null(*i) && array.is_valid(*i));
+            return Err(row.map_or_else(|| lossy(&e), unfit));
+        }
+    };
     // Text is a rendering; a double may lose digits on its way to float, as SQL assignment allows, but not its magnitude.
     if matches!(t, DataType::Utf8) || from.is_integer() && t.is_integer() {
         return Ok(out);
@@ -320,10 +375,7 @@ fn primitive(array: &ArrayRef, t: &DataType, field: &NestedField, path: &str) ->
     let back = cast_with_options(&out, from, &STRICT).map_err(|e| lossy(&e))?;
     let differs = cmp::distinct(&back, array)?;
     match (0..differs.len()).find(|i| differs.value(*i)) {
-        Some(row) => {
-            let text = arrow::util::display::array_value_to_string(array, row).unwrap_or_default();
-            Err(lossy(&format!("the value {text} does not fit without loss")))
-        }
+        Some(row) => Err(unfit(row)),
         None => Ok(out),
     }
 }

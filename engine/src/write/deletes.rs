@@ -32,7 +32,7 @@ pub enum Granularity {
 impl Granularity {
     /// From `write.delete.granularity`; unset means `file`, as Spark does (TRAP-28).
     pub fn of(table: &Table) -> Result<Self> {
-        match table.property("write.delete.granularity", "file") {
+        match table.property("write.delete.granularity", "file").to_ascii_lowercase().as_str() {
             "file" => Ok(Self::File),
             "partition" => Ok(Self::Partition),
             other => {

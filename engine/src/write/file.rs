@@ -113,7 +113,7 @@ fn writer_properties(
     }
     for (key, value) in properties {
         let flag = || {
-            value.parse::<bool>().map_err(|_| {
+            value.to_ascii_lowercase().parse::<bool>().map_err(|_| {
                 Error::invalid(format!("property {key} is {value:?}; allowed: true, false")).clause("PROP-13")
             })
         };

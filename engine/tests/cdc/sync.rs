@@ -160,6 +160,65 @@ async fn append_mode_refuses_deletes() {
     assert!(e.to_string().contains("merge-on-read"), "{e}");
 }
 
+/// The whole range is looked at before the first commit, whatever kind of snapshot removes the row.
+#[tokio::test]
+async fn append_mode_writes_nothing_when_a_later_snapshot_removes_rows() {
+    const INSERT: &str = "INSERT INTO ns.src VALUES (1000, 'x', 1)";
+    let removals = [
+        HISTORY[1],
+        HISTORY[2],
+        HISTORY[3],
+        "INSERT OVERWRITE ns.src SELECT 1 AS id, 'all' AS city, CAST(1 AS BIGINT) AS n",
+        "DELETE FROM ns.src",
+    ];
+    for mode in ["merge-on-read", "copy-on-write"] {
+        for removal in removals {
+            let mut world = World::new().await;
+            source(&mut world, 3, mode, "").await;
+            for sql in [HISTORY[0], INSERT, removal, INSERT] {
+                world.run(sql).await;
+            }
+            let ids = world.snapshots("src").await;
+            let e = sync(&world, config("", "mode: append", "")).await.expect_err(removal).to_string();
+            assert!(e.contains(&ids[2].to_string()) && e.contains("nothing was written"), "{removal}: {e}");
+            let ns = table_ident("copy.dst").expect("name").namespace().clone();
+            assert!(!world.catalog.namespace_exists(&ns).await.expect("answer"), "{removal}: something was made");
+
+            // an end before it, and a target that has got so far, are no obstacle; then nothing more is written
+            let source = format!(", to_snapshot: {}", ids[0]);
+            assert_eq!(sync(&world, config(&source, "mode: append", "")).await.expect("one").commits, 1);
+            let source = format!(", to_snapshot: {}", ids[3]);
+            sync(&world, config(&source, "mode: append", "")).await.expect_err(removal);
+            let stops = format!("stop_at_snapshot: {}", ids[1]);
+            assert_eq!(sync(&world, config("", "mode: append", &stops)).await.expect("two").commits, 1);
+            assert_eq!(world.rows("SELECT count(*) FROM copy.dst").await, ["101"]);
+        }
+    }
+}
+
+/// Snapshots that could remove rows and, seen as the sync sees them, remove none.
+#[tokio::test]
+async fn append_mode_takes_what_only_adds() {
+    let mut world = World::new().await;
+    source(&mut world, 3, "merge-on-read", "PARTITIONED BY (city)").await;
+    world.run("INSERT OVERWRITE ns.src VALUES (1, 'a', 1), (2, 'b', 2), (3, 'c', 3)").await;
+    world.run("MERGE INTO ns.src USING (SELECT 4 AS id) s ON ns.src.id = s.id WHEN NOT MATCHED THEN INSERT (id, city, n) VALUES (s.id, 'd', 4)").await;
+    sync(&world, config("", "mode: append", "")).await.expect("they add only");
+    same(&mut world).await;
+
+    world.run("INSERT INTO ns.src VALUES (5, 'e', 5)").await;
+    world.run("DELETE FROM ns.src WHERE id = 5").await;
+    sync(&world, config("", "mode: append", "snapshots_per_commit: 2")).await.expect("in one batch the row never was");
+    world.run("INSERT INTO ns.src VALUES (6, 'f', -6)").await;
+    world.run("UPDATE ns.src SET n = -7 WHERE id = 6").await;
+    world.run("DELETE FROM ns.src WHERE id = 6").await;
+    sync(&world, config(", filter: 'n > 0'", "mode: append", "")).await.expect("the filter leaves no such row");
+    same(&mut world).await;
+    world.run("UPDATE ns.src SET city = 'z' WHERE id = 4").await;
+    let e = sync(&world, config("", "mode: append", "")).await.expect_err("an update");
+    assert!(e.to_string().contains("nothing was written"), "{e}");
+}
+
 #[tokio::test]
 async fn filters_and_drops_columns() {
     let mut world = World::new().await;

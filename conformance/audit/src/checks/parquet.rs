@@ -63,7 +63,8 @@ fn file(m: &Model, mapped: bool, r: &ManifestRef, i: usize, e: &Entry, s: &mut S
             }
             return;
         }
-        // ORC files are sized but not opened.
+        // ORC files are not opened any further.
+        "orc" => return begins(&path, b"ORC", e, s),
         _ => return,
     }
     let reader = match rows::open(&path) {
@@ -77,6 +78,8 @@ fn file(m: &Model, mapped: bool, r: &ManifestRef, i: usize, e: &Entry, s: &mut S
             return;
         }
     };
+    // readers that go by the footer never look at them
+    begins(&path, b"PAR1", e, s);
     use parquet::file::reader::FileReader;
     let md = reader.metadata();
     let n = md.file_metadata().num_rows();
@@ -115,6 +118,19 @@ fn file(m: &Model, mapped: bool, r: &ManifestRef, i: usize, e: &Entry, s: &mut S
             );
         }
     }
+}
+
+/// The first bytes of a file are its format's.
+fn begins(path: &std::path::Path, magic: &[u8], e: &Entry, s: &mut Sink) {
+    let mut head = vec![0; magic.len()];
+    let read = std::fs::File::open(path).and_then(|mut f| std::io::Read::read_exact(&mut f, &mut head));
+    let found = match read {
+        Ok(()) if head == magic => return,
+        Ok(()) => hex(&head),
+        Err(why) => why.to_string(),
+    };
+    let allowed = format!("{}, {}", hex(magic), String::from_utf8_lossy(magic));
+    s.err("DEL-3", &e.path, "first bytes", found, allowed);
 }
 
 fn id_of(t: &Type) -> Option<i64> {

@@ -6,6 +6,7 @@ use super::{
     CatalogConfig, Columns, PartitionTerm, Section, SortTerm, catalog, columns, missing, names_once,
     parse_partition_term, parse_sort_term,
 };
+use crate::catalog::properties::check_property;
 use crate::cdc::resolve::ChangeType;
 use crate::{Error, Result};
 
@@ -145,6 +146,9 @@ impl WriteConfig {
         let table_properties = s.string_map("table_properties")?.unwrap_or_default();
         if let Some(v) = table_properties.get("format-version").filter(|v| !["2", "3"].contains(&v.as_str())) {
             return Err(s.bad("table_properties.format-version", v, "2, 3"));
+        }
+        for (k, v) in &table_properties {
+            check_property(k, v, &format!("table_properties.{k}")).map_err(|e| e.at(s.place()))?;
         }
         let snapshot_properties = s.string_map("snapshot_properties")?.unwrap_or_default();
         if let Some(k) = snapshot_properties.keys().find(|k| k.starts_with("floe.cdc.") || k.starts_with("beam.cdc.")) {

@@ -355,10 +355,7 @@ impl Router {
             of(&["DELETE", "UPDATE_BEFORE"])
         };
         if self.plan.mode == WriteMode::Append && gone.true_count() > 0 {
-            return Err(Error::invalid(
-                "mode append takes inserts only, and the source has deletes or updates; use `mode: merge-on-read`",
-            )
-            .at("target.mode"));
+            return Err(super::appends::removes());
         }
         let rows = self.rows(batch)?;
         let mut state = self.state.lock().map_err(|_| Error::internal("the change stream panicked"))?;

@@ -4,6 +4,7 @@
 //! again after whatever ended the last one, goes on from the position it finds; what a dead run wrote without committing is
 //! garbage that nothing refers to.
 
+mod appends;
 mod apply;
 mod batch;
 mod difference;
@@ -138,6 +139,7 @@ impl Inner {
         let source_ident = table_ident(&self.source.read.table)?;
         let mut source = self.source_catalog.clone().load_table(&source_ident).await?;
         let sync_id = self.sync.id.clone().unwrap_or_else(|| format!("table {}", source.metadata().uuid()));
+        self.check_appends(&source, &sync_id).await?;
         let mut report = Report::default();
         let mut target = self.load_target(&source).await?;
         let mut started_empty = false;

@@ -2,7 +2,7 @@
 
 use datafusion::sql::sqlparser::tokenizer::Token;
 
-use super::Cursor;
+use super::{Cursor, chains};
 use crate::Result;
 use crate::sql::ast::{Assignment, Delete, Insert, Merge, MergeAction, MergeClause, MergeKind, Statement, Update};
 
@@ -66,7 +66,8 @@ impl Cursor {
         let target = self.name()?;
         let alias = self.alias("USING")?;
         self.need("USING")?;
-        let source = self.p.parse_table_factor().map_err(|e| self.foreign(e))?;
+        let mut source = self.p.parse_table_factor().map_err(|e| self.foreign(e))?;
+        chains::flatten(&mut source)?;
         self.need("ON")?;
         let on = self.expr()?;
         let mut clauses = Vec::new();

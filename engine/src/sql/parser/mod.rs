@@ -1,6 +1,7 @@
 //! Spark's statements, parsed by hand over `sqlparser`'s tokens; expressions and queries are delegated to it.
 
 mod alter;
+mod chains;
 mod create;
 mod dml;
 mod types;
@@ -78,11 +79,12 @@ pub fn parse_name(text: &str) -> Result<Name> {
     Ok(name)
 }
 
-/// Tokens of a text whose brackets and types are not nested too deep: `sqlparser` counts neither types nor joins in
-/// brackets, and would go on until the stack ends.
+/// Tokens of a text whose brackets and types are not nested too deep and whose expressions are not too long: `sqlparser` counts neither
+/// types nor joins in brackets, and would go on until the stack ends.
 fn tokens(text: &str) -> Result<Vec<TokenWithSpan>> {
     let tokens = tokenize(text)?;
     let (mut brackets, mut types, mut cases) = (0usize, 0usize, 0usize);
+    let mut runs = chains::Runs::default();
     for (i, t) in tokens.iter().enumerate() {
         match &t.token {
             Token::LParen | Token::LBracket | Token::LBrace => brackets += 1,
@@ -96,10 +98,14 @@ fn tokens(text: &str) -> Result<Vec<TokenWithSpan>> {
             }
             _ => {}
         }
-        if [brackets, types, cases].iter().any(|n| *n > RECURSION_LIMIT) {
+        let fault = if [brackets, types, cases].iter().any(|n| *n > RECURSION_LIMIT) {
+            Err(format!("nested deeper than {RECURSION_LIMIT} levels"))
+        } else {
+            runs.take(&t.token)
+        };
+        if let Err(fault) = fault {
             let at = t.span.start;
-            return Err(Error::invalid(format!("nested deeper than {RECURSION_LIMIT} levels"))
-                .at(format!("line {}, column {}", at.line, at.column)));
+            return Err(Error::invalid(fault).at(format!("line {}, column {}", at.line, at.column)));
         }
     }
     Ok(tokens)
@@ -264,11 +270,15 @@ impl Cursor {
     // ---- what every statement uses
 
     fn expr(&mut self) -> Result<ast::Expr> {
-        self.p.parse_expr().map_err(|e| self.foreign(e))
+        let mut e = self.p.parse_expr().map_err(|e| self.foreign(e))?;
+        chains::flatten(&mut e)?;
+        Ok(e)
     }
 
     fn query(&mut self) -> Result<Box<ast::Query>> {
-        self.p.parse_query().map_err(|e| self.foreign(e))
+        let mut q = self.p.parse_query().map_err(|e| self.foreign(e))?;
+        chains::flatten(&mut q)?;
+        Ok(q)
     }
 
     fn foreign(&self, e: ParserError) -> Error {

@@ -48,6 +48,9 @@ async fn bad_rows_are_refused_by_column_and_leave_nothing() {
             .await
             .unwrap_err();
         assert!(e.message().contains(says), "{says}: {e}");
+        for arrow in ["Int32", "Int64", "Utf8", "Float64", "Decimal128"] {
+            assert!(!e.message().contains(arrow), "Arrow's words: {e}");
+        }
         assert_eq!(files_below(&t).await, 0, "{says}");
     }
     // A null under a null parent is no violation.

@@ -128,6 +128,11 @@ pub const CASES: &[Case] = &[
     }),
     // Parquet
     ("DEL-3", Error, |t| patch(t, "a.parquet", |b| b.truncate(b.len() - 3))),
+    // A reader that goes by the footer finds all the rows: data, equality and position deletes.
+    ("DEL-3", Error, |t| patch(t, "a.parquet", |b| b[0] = b'X')),
+    ("DEL-3", Error, |t| patch(t, "e.parquet", |b| b[..4].copy_from_slice(b"PARE"))),
+    ("DEL-3", Error, |t| patch(t, "p.parquet", |b| b[3] = b'2')),
+    ("DEL-3", Error, |t| t.file("m1", 0)["file_format"] = json!("ORC")),
     ("PARQ-1", Error, |t| t.parquet("a.parquet").cols[2].0 = "optional double amount".into()),
     ("PARQ-2", Error, |t| {
         t.parquet("c.parquet").cols[0] =

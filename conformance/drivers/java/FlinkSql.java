@@ -1,3 +1,4 @@
+import java.net.URI;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
@@ -9,6 +10,8 @@ import java.util.Set;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.apache.flink.configuration.Configuration;
+import org.apache.flink.runtime.minicluster.MiniCluster;
+import org.apache.flink.runtime.minicluster.MiniClusterConfiguration;
 import org.apache.flink.runtime.util.EnvironmentInformation;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.table.api.EnvironmentSettings;
@@ -35,6 +38,7 @@ public final class FlinkSql implements Wire.Engine {
     private static final Pattern IDENTIFIER = Pattern.compile("ALTER TABLE (\\S+) SET IDENTIFIER FIELDS (.*)", Pattern.DOTALL | Pattern.CASE_INSENSITIVE);
     private static final Pattern UPSERT = Pattern.compile(
         "CALL \\S+\\.system\\.upsert\\(table => '([^']+)', source => '([^']+)', equality_columns => array\\(([^)]*)\\), delete_format => 'equality'\\)", Pattern.CASE_INSENSITIVE);
+    private static final Pattern VALUES = Pattern.compile("((?:INSERT INTO|INSERT OVERWRITE) (\\S+) VALUES )(.*)", Pattern.DOTALL | Pattern.CASE_INSENSITIVE);
     /** Where views are: the Iceberg catalog holds tables only. */
     private static final String VIEWS = "`default_catalog`.`default_database`.";
 
@@ -49,12 +53,16 @@ public final class FlinkSql implements Wire.Engine {
     }
 
     @Override
-    public Map<String, Object> start(Map<String, Object> hello) {
+    public Map<String, Object> start(Map<String, Object> hello) throws Exception {
         Configuration c = new Configuration();
         c.setString("taskmanager.memory.network.min", "32mb");
         c.setString("taskmanager.memory.network.max", "32mb");
         c.setString("table.local-time-zone", "UTC");
-        env = StreamExecutionEnvironment.getExecutionEnvironment(c);
+        // one cluster for all statements: left alone, each statement makes and ends one of its own
+        MiniCluster cluster = new MiniCluster(new MiniClusterConfiguration.Builder().setConfiguration(c).setNumTaskManagers(1).setNumSlotsPerTaskManager(4).withRandomPorts().build());
+        cluster.start();
+        URI rest = cluster.getRestAddress().get();
+        env = StreamExecutionEnvironment.createRemoteEnvironment(rest.getHost(), rest.getPort(), c);
         env.setParallelism(1);
         tables = StreamTableEnvironment.create(env, EnvironmentSettings.inBatchMode());
         tables.getConfig().set("table.local-time-zone", "UTC");
@@ -183,7 +191,38 @@ public final class FlinkSql implements Wire.Engine {
     }
 
     private void insert(String sql) throws Exception {
-        run(text(sql));
+        Matcher m = VALUES.matcher(sql);
+        run(m.matches() && m.group(3).toUpperCase(Locale.ROOT).contains("NULL") ? m.group(1) + nulls(text(m.group(3)), m.group(2)) : text(sql));
+    }
+
+    /** Rows of VALUES with a type at each NULL that is a whole value: Flink takes none without. */
+    private String nulls(String rows, String table) throws Exception {
+        List<String> types = tables.from(table).getResolvedSchema().getColumns().stream().map(c -> c.getDataType().getLogicalType().copy(true).asSerializableString()).toList();
+        StringBuilder out = new StringBuilder();
+        int depth = 0;
+        int column = 0;
+        int start = 0;
+        boolean quoted = false;
+        for (int i = 0; i < rows.length(); i++) {
+            char c = rows.charAt(i);
+            quoted ^= c == '\'';
+            if (quoted || "(),".indexOf(c) < 0) {
+                continue;
+            }
+            boolean closes = c == ')' && depth == 1;
+            if (closes || c == ',' && depth == 1) {
+                String value = rows.substring(start, i);
+                out.append(value.strip().equalsIgnoreCase("NULL") ? "CAST(NULL AS " + types.get(column) + ")" : value).append(c);
+                column = closes ? 0 : column + 1;
+                start = i + 1;
+            }
+            depth += c == '(' ? 1 : c == ')' ? -1 : 0;
+            if (c == '(' && depth == 1) {
+                out.append(rows, start, i + 1);
+                start = i + 1;
+            }
+        }
+        return out.append(rows.substring(start)).toString();
     }
 
     private void view(String sql) throws Exception {

@@ -92,7 +92,7 @@ class PyIceberg(PathReader):
 
 class Polars(PathReader):
     name, package = "Polars", "polars"
-    refusals = ("NotImplementedError", "ComputeError", "ValidationError")
+    refusals = ("NotImplementedError", "ComputeError", "ValidationError", "ValueError")
 
     def read(self, metadata):
         import polars

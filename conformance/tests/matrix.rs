@@ -3,7 +3,7 @@
 
 use floe_conformance::drivers::{Driver, Floe};
 use floe_conformance::matrix::result::{Cell, EngineRow, Outcome, Results};
-use floe_conformance::matrix::{Field, Session, deviations, run_scenario};
+use floe_conformance::matrix::{Field, Seat, Session, deviations, run_scenario};
 use floe_conformance::protocol::{Answer, Hello, TableRef};
 use floe_conformance::report::{markdown, terminal, verdicts};
 use floe_conformance::scenario::generated::History;
@@ -48,7 +48,7 @@ async fn run(chosen: Option<&[&str]>) -> Results {
     let floe = Floe::new(&warehouse, "ice").expect("a catalog of a folder");
     let engines =
         vec![EngineRow { name: "floe".into(), version: floe.hello().version.clone(), ..EngineRow::default() }];
-    let mut drivers: Vec<Box<dyn Driver>> = vec![Box::new(floe)];
+    let seat = Seat::new(Box::new(floe));
     let session = Session { warehouse, catalog: "ice".into(), prefix: "by".into() };
     let root = scenario::find_root().expect("scenarios");
     let mut scenarios = scenario::load_all(&root, "*").expect("valid scenarios");
@@ -58,10 +58,10 @@ async fn run(chosen: Option<&[&str]>) -> Results {
     }
     let mut cells = Vec::new();
     for s in &scenarios {
-        cells.extend(run_scenario(&session, &mut drivers, s, 0, &[0], &|_| {}).await);
+        cells.extend(run_scenario(&session, &[&seat], s, 0, &[0]).await);
     }
     let book = deviations::parse(deviations::FILE).expect("known deviations");
-    let stale_deviations = deviations::apply(&book, &mut cells, &engines);
+    let stale_deviations = deviations::apply(&book, &mut cells, &engines, chosen.is_none());
     let results = results_of(engines, scenarios, cells, stale_deviations);
     assert!(results.green(), "{}", terminal::text(&results));
     results
@@ -94,7 +94,7 @@ async fn generated_histories_hold_of_floe() {
     let session = Session { warehouse, catalog: "ice".into(), prefix: "run".into() };
     let histories: Vec<History> = (1..=25).map(History::of).collect();
     let scenarios: Vec<Scenario> = histories.iter().map(History::scenario).collect();
-    field.round(&session, &scenarios, &|_| {}).await;
+    field.round(&session, &scenarios, &|_| {}, || false).await;
     let (_, cells) = field.so_far(&scenarios);
     assert_eq!(cells.len(), 3 * histories.len());
     let bad: Vec<_> = cells.iter().filter(|c| c.outcome != Outcome::Pass).collect();
@@ -145,12 +145,12 @@ async fn engines_join_in_rounds_and_a_failing_history_is_cut_down_to_its_core() 
     let mut field = Field::default();
     field.join(1, row("floe"), Some(Box::new(floe())));
     assert_eq!(field.ahead(n), 3 * n as u64);
-    field.round(&session, &scenarios, &|_| {}).await;
+    field.round(&session, &scenarios, &|_| {}, || false).await;
     // the one that joins later stands before it in reports; the third never started
     field.join(0, row("forgetful"), Some(Box::new(Forgetful(floe()))));
     field.join(2, EngineRow { skipped: "not here".into(), ..row("absent") }, None);
     assert_eq!(field.ahead(n), 5 * n as u64);
-    field.round(&session, &scenarios, &|_| {}).await;
+    field.round(&session, &scenarios, &|_| {}, || false).await;
     let (engines, cells) = field.so_far(&scenarios);
     assert_eq!(engines.iter().map(|e| e.name.as_str()).collect::<Vec<_>>(), ["forgetful", "floe", "absent"]);
     let of_first: Vec<String> = cells[..8].iter().map(|c| format!("{} {}", c.writer, c.reader)).collect();
@@ -165,4 +165,126 @@ async fn engines_join_in_rounds_and_a_failing_history_is_cut_down_to_its_core() 
     let said: Vec<&str> = least.steps.iter().map(|s| s.sql.split(' ').next().unwrap_or_default()).collect();
     assert_eq!(said, ["CREATE", "INSERT", "DELETE"], "{least:#?}");
     assert!(least.steps[2].sql.contains("id <"), "{least:#?}");
+}
+
+/// The cells of a field, as words; each pair of a scenario must be there once.
+fn pairs(field: &Field, scenarios: &[Scenario]) -> Vec<String> {
+    let (_, cells) = field.so_far(scenarios);
+    assert!(cells.iter().all(|c| c.outcome == Outcome::Pass), "{cells:#?}");
+    let pairs: Vec<String> = cells.iter().map(|c| format!("{} {} {}", c.scenario, c.writer, c.reader)).collect();
+    let once: std::collections::BTreeSet<&String> = pairs.iter().collect();
+    assert_eq!(once.len(), pairs.len(), "a pair was run twice: {pairs:#?}");
+    pairs
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_round_leaves_is_the_next_ones_and_writers_at_once_miss_no_pair() {
+    let tmp = tempfile::tempdir().expect("temporary folder");
+    let warehouse = tmp.path().join("warehouse");
+    std::fs::create_dir_all(&warehouse).expect("folder");
+    let named = |name: &'static str| {
+        let row = EngineRow { name: name.into(), ..EngineRow::default() };
+        (row, Box::new(Mortal::new(name, &warehouse, "")) as Box<dyn Driver>)
+    };
+    let session = Session { warehouse: warehouse.clone(), catalog: "ice".into(), prefix: "run".into() };
+    let scenarios: Vec<Scenario> = (1..=6).map(|n| History::of(n).scenario()).collect();
+    let mut field = Field::default();
+    let (row, driver) = named("one");
+    field.join(0, row, Some(driver));
+    // asked before each scenario: enough after two
+    let asked = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let enough = move || asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed) >= 2;
+    field.round(&session, &scenarios, &|_| {}, enough).await;
+    assert_eq!(pairs(&field, &scenarios).len(), 2 * 3);
+    assert_eq!(field.ahead(scenarios.len()), 4 * 3);
+    for (place, name) in ["two", "three"].into_iter().enumerate() {
+        let (row, driver) = named(name);
+        field.join(place + 1, row, Some(driver));
+    }
+    let ahead = field.ahead(scenarios.len());
+    assert_eq!(ahead, 2 * 2 + 4 * 5 + 2 * 6 * 5, "the rest of the first, and all of the others");
+    let before = pairs(&field, &scenarios).len() as u64;
+    field.round(&session, &scenarios, &|_| {}, || false).await;
+    let all = pairs(&field, &scenarios);
+    assert_eq!(all.len() as u64, before + ahead);
+    assert_eq!(all.len(), scenarios.len() * 3 * 5, "metadata, audit and three readers of each writer");
+    assert_eq!(field.ahead(scenarios.len()), 0);
+}
+
+/// floe under another name that ends when it is to read a table whose name holds `poison`.
+struct Mortal {
+    floe: Floe,
+    name: &'static str,
+    poison: &'static str,
+    alive: bool,
+    deaths: std::sync::Arc<std::sync::atomic::AtomicUsize>,
+}
+
+impl Mortal {
+    fn new(name: &'static str, warehouse: &std::path::Path, poison: &'static str) -> Self {
+        let floe = Floe::new(warehouse, "ice").expect("a catalog");
+        Self { floe, name, poison, alive: true, deaths: std::sync::Arc::default() }
+    }
+}
+
+#[async_trait::async_trait]
+impl Driver for Mortal {
+    fn name(&self) -> &str {
+        self.name
+    }
+    fn hello(&self) -> &Hello {
+        self.floe.hello()
+    }
+    async fn apply(&mut self, sql: &str, table: &TableRef) -> Answer<()> {
+        self.floe.apply(sql, table).await
+    }
+    async fn scan(&mut self, table: &TableRef) -> Answer<Rows> {
+        if self.alive && !self.poison.is_empty() && table.name.contains(self.poison) {
+            self.alive = false;
+            self.deaths.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        }
+        if self.alive { self.floe.scan(table).await } else { Answer::Error("it is dead".into()) }
+    }
+    async fn query(&mut self, sql: &str, table: &TableRef) -> Answer<Rows> {
+        self.floe.query(sql, table).await
+    }
+    async fn changes(&mut self, table: &TableRef, from: Option<i64>, to: Option<i64>) -> Answer<Rows> {
+        self.floe.changes(table, from, to).await
+    }
+    async fn revive(&mut self) {
+        self.alive = true;
+    }
+    fn alive(&self) -> bool {
+        self.alive
+    }
+    async fn stop(&mut self) {}
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_engine_that_dies_is_asked_no_more_of_that_table_and_all_of_the_others() {
+    let tmp = tempfile::tempdir().expect("temporary folder");
+    let warehouse = tmp.path().join("warehouse");
+    std::fs::create_dir_all(&warehouse).expect("folder");
+    let session = Session { warehouse: warehouse.clone(), catalog: "ice".into(), prefix: "run".into() };
+    let root = scenario::find_root().expect("scenarios");
+    let mut scenarios = scenario::load_all(&root, "dv/*").expect("valid scenarios");
+    scenarios.retain(|s| ["dv/repeated-deletes", "dv/smoke", "dv/update-then-delete"].contains(&s.id.as_str()));
+    let writer = |name| Box::new(Mortal::new(name, &warehouse, ""));
+    let mortal = Mortal::new("mortal", &warehouse, "dv_repeated_deletes");
+    let deaths = mortal.deaths.clone();
+    let mut field = Field::default();
+    let drivers: Vec<Box<dyn Driver>> = vec![writer("one"), writer("two"), Box::new(mortal)];
+    for (place, driver) in drivers.into_iter().enumerate() {
+        let row = EngineRow { name: driver.name().into(), ..EngineRow::default() };
+        field.join(place, row, Some(driver));
+    }
+    field.round(&session, &scenarios, &|_| {}, || false).await;
+    let (_, cells) = field.so_far(&scenarios);
+    for c in &cells {
+        let killed = [&c.reader, &c.writer].iter().any(|e| *e == "mortal") && c.scenario == "dv/repeated-deletes";
+        let want = if killed { Outcome::Errored } else { Outcome::Pass };
+        assert_eq!(c.outcome, want, "{} {} -> {}: {}", c.scenario, c.writer, c.reader, c.reason);
+    }
+    // once a table: by each of the three that wrote it
+    assert_eq!(deaths.load(std::sync::atomic::Ordering::Relaxed), 3);
 }

@@ -1,12 +1,17 @@
+import java.net.URI;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Set;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.apache.flink.configuration.Configuration;
+import org.apache.flink.runtime.minicluster.MiniCluster;
+import org.apache.flink.runtime.minicluster.MiniClusterConfiguration;
 import org.apache.flink.runtime.util.EnvironmentInformation;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.table.api.EnvironmentSettings;
@@ -15,6 +20,7 @@ import org.apache.flink.table.api.TableResult;
 import org.apache.flink.table.api.ValidationException;
 import org.apache.flink.table.api.bridge.java.StreamTableEnvironment;
 import org.apache.flink.table.catalog.Column;
+import org.apache.flink.table.catalog.ObjectPath;
 import org.apache.flink.types.Row;
 import org.apache.flink.util.CloseableIterator;
 import org.apache.iceberg.StructLike;
@@ -23,28 +29,40 @@ import org.apache.iceberg.types.Type;
 import org.apache.iceberg.types.Types;
 
 /** Apache Flink in batch mode, in this process. Its catalog keeps no tables of its own between statements, so that it sees what
- * others commit. It has no DELETE, UPDATE or MERGE on Iceberg tables. */
+ * others commit. It has no DELETE, UPDATE or MERGE on Iceberg tables; its sink upserts by a table's identifier fields. */
 public final class FlinkSql implements Wire.Engine {
-    private static final List<String> CAPABILITIES = List.of("v2", "v3", "read-dv", "position-deletes", "equality-deletes", "time-travel", "avro", "orc");
+    private static final List<String> CAPABILITIES = List.of("v2", "v3", "read-dv", "position-deletes", "equality-deletes", "upsert", "time-travel", "avro", "orc");
     private static final Pattern CREATE = Pattern.compile("CREATE TABLE (\\S+) \\((.*?)\\)\\s+USING iceberg\\s*(?:PARTITIONED BY \\((.*?)\\)\\s*)?(?:TBLPROPERTIES\\s*(\\(.*\\)))?\\s*;?", Pattern.DOTALL | Pattern.CASE_INSENSITIVE);
     private static final Pattern RANGE = Pattern.compile("\\brange\\(([^()]*)\\)", Pattern.CASE_INSENSITIVE);
+    private static final Pattern VIEW = Pattern.compile("CREATE OR REPLACE TEMPORARY VIEW (\\w+) AS (.*)", Pattern.DOTALL | Pattern.CASE_INSENSITIVE);
+    private static final Pattern IDENTIFIER = Pattern.compile("ALTER TABLE (\\S+) SET IDENTIFIER FIELDS (.*)", Pattern.DOTALL | Pattern.CASE_INSENSITIVE);
+    private static final Pattern UPSERT = Pattern.compile(
+        "CALL \\S+\\.system\\.upsert\\(table => '([^']+)', source => '([^']+)', equality_columns => array\\(([^)]*)\\), delete_format => 'equality'\\)", Pattern.CASE_INSENSITIVE);
+    private static final Pattern VALUES = Pattern.compile("((?:INSERT INTO|INSERT OVERWRITE) (\\S+) VALUES )(.*)", Pattern.DOTALL | Pattern.CASE_INSENSITIVE);
+    /** Where views are: the Iceberg catalog holds tables only. */
+    private static final String VIEWS = "`default_catalog`.`default_database`.";
 
     private StreamExecutionEnvironment env;
     private StreamTableEnvironment tables;
     private String catalog;
-    private int views;
+    private final Set<String> views = new LinkedHashSet<>();
+    private int ranges;
 
     public static void main(String[] args) throws Exception {
         Wire.serve(new FlinkSql());
     }
 
     @Override
-    public Map<String, Object> start(Map<String, Object> hello) {
+    public Map<String, Object> start(Map<String, Object> hello) throws Exception {
         Configuration c = new Configuration();
         c.setString("taskmanager.memory.network.min", "32mb");
         c.setString("taskmanager.memory.network.max", "32mb");
         c.setString("table.local-time-zone", "UTC");
-        env = StreamExecutionEnvironment.getExecutionEnvironment(c);
+        // one cluster for all statements: left alone, each statement makes and ends one of its own
+        MiniCluster cluster = new MiniCluster(new MiniClusterConfiguration.Builder().setConfiguration(c).setNumTaskManagers(1).setNumSlotsPerTaskManager(4).withRandomPorts().build());
+        cluster.start();
+        URI rest = cluster.getRestAddress().get();
+        env = StreamExecutionEnvironment.createRemoteEnvironment(rest.getHost(), rest.getPort(), c);
         env.setParallelism(1);
         tables = StreamTableEnvironment.create(env, EnvironmentSettings.inBatchMode());
         tables.getConfig().set("table.local-time-zone", "UTC");
@@ -147,6 +165,12 @@ public final class FlinkSql implements Wire.Engine {
             insert(sql.strip());
         } else if (head.startsWith("ALTER TABLE") && head.contains(" SET TBLPROPERTIES")) {
             run(sql.replaceFirst("(?i)SET TBLPROPERTIES", "SET"));
+        } else if (IDENTIFIER.matcher(sql.strip()).matches()) {
+            run(IDENTIFIER.matcher(sql.strip()).replaceFirst("ALTER TABLE $1 ADD PRIMARY KEY ($2) NOT ENFORCED"));
+        } else if (VIEW.matcher(sql.strip()).matches()) {
+            view(sql.strip());
+        } else if (UPSERT.matcher(sql.strip()).matches()) {
+            upsert(sql.strip());
         } else {
             throw new Wire.Skipped("Flink has no equivalent of " + head.split(" ")[0] + " on an Iceberg table");
         }
@@ -167,6 +191,65 @@ public final class FlinkSql implements Wire.Engine {
     }
 
     private void insert(String sql) throws Exception {
+        Matcher m = VALUES.matcher(sql);
+        run(m.matches() && m.group(3).toUpperCase(Locale.ROOT).contains("NULL") ? m.group(1) + nulls(text(m.group(3)), m.group(2)) : text(sql));
+    }
+
+    /** Rows of VALUES with a type at each NULL that is a whole value: Flink takes none without. */
+    private String nulls(String rows, String table) throws Exception {
+        List<String> types = tables.from(table).getResolvedSchema().getColumns().stream().map(c -> c.getDataType().getLogicalType().copy(true).asSerializableString()).toList();
+        StringBuilder out = new StringBuilder();
+        int depth = 0;
+        int column = 0;
+        int start = 0;
+        boolean quoted = false;
+        for (int i = 0; i < rows.length(); i++) {
+            char c = rows.charAt(i);
+            quoted ^= c == '\'';
+            if (quoted || "(),".indexOf(c) < 0) {
+                continue;
+            }
+            boolean closes = c == ')' && depth == 1;
+            if (closes || c == ',' && depth == 1) {
+                String value = rows.substring(start, i);
+                out.append(value.strip().equalsIgnoreCase("NULL") ? "CAST(NULL AS " + types.get(column) + ")" : value).append(c);
+                column = closes ? 0 : column + 1;
+                start = i + 1;
+            }
+            depth += c == '(' ? 1 : c == ')' ? -1 : 0;
+            if (c == '(' && depth == 1) {
+                out.append(rows, start, i + 1);
+                start = i + 1;
+            }
+        }
+        return out.append(rows.substring(start)).toString();
+    }
+
+    private void view(String sql) throws Exception {
+        Matcher m = VIEW.matcher(sql);
+        m.matches();
+        String query = text(m.group(2));
+        run("DROP TEMPORARY VIEW IF EXISTS " + VIEWS + "`" + m.group(1) + "`");
+        run("CREATE TEMPORARY VIEW " + VIEWS + "`" + m.group(1) + "` AS " + query);
+        views.add(m.group(1));
+    }
+
+    /** The sink's upsert: its key is the table's, by name. */
+    private void upsert(String sql) throws Exception {
+        Matcher m = UPSERT.matcher(sql);
+        m.matches();
+        Set<String> asked = new LinkedHashSet<>(Arrays.asList(m.group(3).replace("'", "").split("\\s*,\\s*")));
+        Set<String> key = new LinkedHashSet<>();
+        tables.getCatalog(catalog).orElseThrow().getTable(ObjectPath.fromString(m.group(1))).getUnresolvedSchema().getPrimaryKey()
+            .ifPresent(k -> key.addAll(k.getColumnNames()));
+        if (!key.equals(asked)) {
+            throw new Wire.Skipped("Flink's sink upserts by the table's identifier fields, which are " + key + " and not " + asked);
+        }
+        run("INSERT INTO " + m.group(1) + " /*+ OPTIONS('upsert-enabled'='true') */ SELECT * FROM " + VIEWS + "`" + m.group(2) + "`");
+    }
+
+    /** Spark's text of a query or an INSERT in Flink's words. */
+    private String text(String sql) {
         Matcher m = RANGE.matcher(sql);
         StringBuilder out = new StringBuilder();
         while (m.find()) {
@@ -176,9 +259,9 @@ public final class FlinkSql implements Wire.Engine {
             if (high <= low) {
                 throw new Wire.Skipped("an empty range");
             }
-            String view = "floe_numbers_" + views++;
-            tables.createTemporaryView("`default_catalog`.`default_database`." + view, tables.fromDataStream(env.fromSequence(low, high - 1)).as("id"));
-            m.appendReplacement(out, "`default_catalog`.`default_database`." + view);
+            String view = "floe_numbers_" + ranges++;
+            tables.createTemporaryView(VIEWS + view, tables.fromDataStream(env.fromSequence(low, high - 1)).as("id"));
+            m.appendReplacement(out, VIEWS + view);
         }
         m.appendTail(out);
         String text = out.toString().replaceAll("\\bTIMESTAMP_NTZ'", "TIMESTAMP '").replaceAll("\\bnamed_struct\\(", "row(").replaceAll("(\\d)D\\b", "$1E0")
@@ -186,6 +269,9 @@ public final class FlinkSql implements Wire.Engine {
         if (text.contains("ARRAY[") || text.contains("row(") || text.contains("map(") || text.contains("make_interval")) {
             throw new Wire.Skipped("the driver does not put these functions into Flink's text");
         }
-        run(text);
+        for (String view : views) {
+            text = text.replaceAll("(?i)\\b(FROM|JOIN) " + view + "\\b(?!\\.)", "$1 " + Matcher.quoteReplacement(VIEWS) + view);
+        }
+        return text;
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 
 use super::signals::until_asked_to_end;
 use crate::drivers::{Driver, Floe, Launch, Place, Process};
@@ -127,13 +127,15 @@ async fn conformance(args: &ConformanceArgs) -> Result<i32, String> {
         launch::sweep().await;
     }
     let mut starting = JoinSet::new();
+    let mut awaited = Vec::new();
     for (place, engine) in chosen.into_iter().enumerate() {
         let (dir, launcher, rest) = (out.clone(), args.launcher, rest.uri().to_string());
-        starting.spawn(async move { (place + 1, start(engine, launcher, &dir, &rest, &[SHORT_WORK]).await) });
+        let one = async move { (place + 1, start(engine, launcher, &dir, &rest, &[SHORT_WORK]).await) };
+        awaited.push(starting.spawn(one));
     }
     if let Some(command) = &args.engine_cmd {
         let (launch, command) = (custom(command, &out, rest.uri()), command.clone());
-        starting.spawn(async move { (usize::MAX, start_custom(launch, &command).await) });
+        awaited.push(starting.spawn(async move { (usize::MAX, start_custom(launch, &command).await) }));
     }
 
     let bar = bar(args.quiet);
@@ -145,7 +147,7 @@ async fn conformance(args: &ConformanceArgs) -> Result<i32, String> {
     let mut put_on = Vec::new();
     let results = |field: &Field, catalogs: &[CatalogResult]| {
         let (engines, mut cells) = field.so_far(&scenarios);
-        let stale_deviations = deviations::apply(&book, &mut cells, &engines);
+        let stale_deviations = deviations::apply(&book, &mut cells, &engines, args.scenario == ALL);
         let (scenarios, seconds) = (scenarios.clone(), begin.elapsed().as_secs_f64());
         let launcher = format!("{:?}", args.launcher).to_lowercase();
         let floe = env!("CARGO_PKG_VERSION").into();
@@ -168,7 +170,9 @@ async fn conformance(args: &ConformanceArgs) -> Result<i32, String> {
         let floe = Floe::new(&out.join("warehouse"), CATALOG).map_err(|e| e.to_string())?;
         field.join(0, row_of_floe(&floe), Some(Box::new(floe)));
         bar.set_length(field.ahead(scenarios.len()));
-        field.round(&session, &scenarios, &on_cell).await;
+        // once all others are ready, what is left is done together with them
+        let ready = move || !awaited.is_empty() && awaited.iter().all(AbortHandle::is_finished);
+        field.round(&session, &scenarios, &on_cell, ready).await;
         if !starting.is_empty() {
             say(format!("floe alone: {}", report::terminal::summary(&results(&field, &[]))));
         }
@@ -192,8 +196,8 @@ async fn conformance(args: &ConformanceArgs) -> Result<i32, String> {
             });
             field.join(place, row, process.map(|p| Box::new(p) as Box<dyn Driver>));
         }
-        bar.inc_length(field.ahead(scenarios.len()));
-        field.round(&session, &scenarios, &on_cell).await;
+        bar.set_length(bar.position() + field.ahead(scenarios.len()));
+        field.round(&session, &scenarios, &on_cell, || false).await;
     }
     let all = results(&field, &put_on);
     bar.set_message("cutting down what failed");

@@ -1,5 +1,7 @@
 //! Known deviations: faults of engines, reviewed, each with its public reference. They are run and must fail.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::result::{Cell, EngineRow, Outcome};
@@ -12,7 +14,7 @@ pub const FILE: &str = include_str!("../../known-deviations.toml");
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Deviation {
-    /// Engine at fault.
+    /// Engine at fault (`spark*`: each of them must show it).
     pub engine: String,
     /// Its version (`1.5.*`).
     pub version: String,
@@ -71,6 +73,16 @@ pub fn parse(text: &str) -> Result<Vec<Deviation>, String> {
             return Err(format!("deviation of {} in {}: outcome is fail, refused or errored", d.engine, d.scenario));
         }
     }
+    let same = |a: &Deviation, b: &Deviation| {
+        let key =
+            |d: &Deviation| (d.engine.clone(), d.version.clone(), d.scenario.clone(), d.with.clone(), d.says.clone());
+        a.role == b.role && a.outcome == b.outcome && key(a) == key(b)
+    };
+    for (i, d) in book.deviation.iter().enumerate() {
+        if book.deviation[..i].iter().any(|e| same(d, e)) {
+            return Err(format!("deviation of {} in {} is there twice: {}", d.engine, d.scenario, d.cause));
+        }
+    }
     Ok(book.deviation)
 }
 
@@ -81,7 +93,7 @@ impl Deviation {
             Role::Read => (&cell.reader, &cell.writer),
         };
         let version = engines.iter().find(|e| e.name == *own).map_or("", |e| e.version.as_str());
-        *own == self.engine
+        glob(&self.engine, own)
             && glob(&self.version, version)
             && glob(&self.with, other)
             && glob(&self.scenario, &cell.scenario)
@@ -93,24 +105,26 @@ fn glob(pattern: &str, text: &str) -> bool {
     if pattern.contains('*') { matches(pattern, text) } else { pattern == text }
 }
 
-/// Marks the cells that are known deviations as accepted, and returns those deviations that covered cells of this run of
-/// which not one deviated: they are stale, and a run with a stale entry is red.
-pub fn apply(book: &[Deviation], cells: &mut [Cell], engines: &[EngineRow]) -> Vec<String> {
+/// Marks the cells that are known deviations as accepted, and returns those deviations that covered cells of an engine in
+/// this run of which not one deviated: they are stale, and a run with a stale entry is red. Only a `whole` run, of every
+/// scenario, can say so of an entry with a pattern.
+pub fn apply(book: &[Deviation], cells: &mut [Cell], engines: &[EngineRow], whole: bool) -> Vec<String> {
     let mut stale = Vec::new();
     for d in book {
-        let (mut covered, mut met) = (0, 0);
+        // by engine: cells covered, and whether one deviated
+        let mut of: BTreeMap<String, bool> = BTreeMap::new();
         for c in cells.iter_mut().filter(|c| c.outcome != Outcome::Skipped && d.covers(c, engines)) {
-            covered += 1;
+            let own = if d.role == Role::Write { &c.writer } else { &c.reader };
+            let met = of.entry(own.clone()).or_default();
             if c.outcome == d.outcome && c.reason.contains(&d.says) {
-                met += 1;
+                *met = true;
                 c.accepted = true;
                 c.known = format!("{} [{}] {}", d.cause, d.clause, d.reference);
             }
         }
-        if covered > 0 && met == 0 {
-            stale.push(
-                format!("{} {} as {:?} in {}: {}", d.engine, d.version, d.role, d.scenario, d.cause).to_lowercase(),
-            );
+        let judged = whole || !d.scenario.contains('*');
+        for (engine, _) in of.iter().filter(|(_, met)| judged && !**met) {
+            stale.push(format!("{engine} {} as {:?} in {}: {}", d.version, d.role, d.scenario, d.cause).to_lowercase());
         }
     }
     stale

@@ -4,12 +4,15 @@ pub mod catalogs;
 mod damage;
 pub mod deviations;
 mod facts_check;
+mod judge;
 pub mod proof;
 pub mod result;
 mod rounds;
 mod run;
+mod seat;
 mod sync;
 mod walk;
 
-pub use rounds::Field;
-pub use run::{Progress, Session, run_scenario};
+pub use rounds::{Field, Progress};
+pub use run::{Session, run_scenario};
+pub use seat::Seat;

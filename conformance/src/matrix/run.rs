@@ -1,19 +1,22 @@
 //! One scenario by one writer, seen by all readers.
 
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 
 use super::damage::damage;
 use super::facts_check;
+use super::judge::{judge, judge_unreadable, short, shuffled};
 use super::result::{AUDIT, Cell, Check, FACTS, Outcome};
+use super::seat::{Clock, Seat, Turn};
 use super::sync;
-use crate::compare::{self, Difference};
-use crate::drivers::Driver;
+use crate::compare;
 use crate::facts::TableState;
 use crate::protocol::{Answer, TableRef};
 use crate::scenario::{By, Expected, SPARK_FACTS, Scenario, Step, SyncStep, expected_states};
+use crate::value::Rows;
 
 /// What a reader need not be able to do, because only a writer does it.
 const WRITER_ONLY: &[&str] = &[
@@ -31,9 +34,6 @@ const WRITER_ONLY: &[&str] = &[
     SPARK_FACTS,
 ];
 
-/// Told of each finished cell.
-pub type Progress<'a> = &'a (dyn Fn(&Cell) + Sync);
-
 /// What the whole run shares.
 #[derive(Debug, Clone)]
 pub struct Session {
@@ -45,13 +45,6 @@ pub struct Session {
     pub prefix: String,
 }
 
-/// A reader's checks so far.
-#[derive(Default)]
-struct Column {
-    checks: Vec<Check>,
-    spent: Duration,
-}
-
 /// A state that readers go back to.
 struct State {
     step: usize,
@@ -60,42 +53,33 @@ struct State {
 }
 
 /// Runs a scenario with the engine at `writer` as its writer, and gives a cell for the facts and one for each reader in
-/// `readers` (indexes into `drivers`). Engines without the needed role get no cell.
+/// `readers` (indexes into `seats`). Engines without the needed role get no cell.
 pub async fn run_scenario(
     session: &Session,
-    drivers: &mut [Box<dyn Driver>],
+    seats: &[&Seat],
     scenario: &Scenario,
     writer: usize,
     readers: &[usize],
-    done: Progress<'_>,
 ) -> Vec<Cell> {
-    for d in drivers.iter_mut() {
-        d.revive().await;
-    }
-    let two_writers = scenario.steps.iter().any(|s| s.by == By::Reader);
-    let mut cells = Vec::new();
-    if two_writers {
-        // the reader writes too, so each pair has a table of its own
-        let both: Vec<usize> = readers.iter().copied().filter(|r| drivers[*r].hello().plays("write")).collect();
-        for r in both {
-            let tag = format!("{}__{}", drivers[writer].name(), drivers[r].name());
-            let mut run = Run::new(session, scenario, drivers, writer, Some(r), vec![r], &tag);
-            run.go().await;
-            cells.extend(run.cells(false));
-        }
-    } else {
-        let tag = drivers[writer].name().to_string();
-        let mut run = Run::new(session, scenario, drivers, writer, None, readers.to_vec(), &tag);
+    if !scenario.steps.iter().any(|s| s.by == By::Reader) {
+        let mut run = Run::new(session, scenario, seats, writer, None, readers.to_vec(), seats[writer].name());
         run.go().await;
-        cells.extend(run.cells(true));
+        return run.cells(true);
     }
-    cells.iter().for_each(done);
+    // the reader writes too, so each pair has a table of its own
+    let mut cells = Vec::new();
+    for r in readers.iter().copied().filter(|r| seats[*r].hello().plays("write")) {
+        let tag = format!("{}__{}", seats[writer].name(), seats[r].name());
+        let mut run = Run::new(session, scenario, seats, writer, Some(r), vec![r], &tag);
+        run.go().await;
+        cells.extend(run.cells(false));
+    }
     cells
 }
 
 struct Run<'a> {
     scenario: &'a Scenario,
-    drivers: &'a mut [Box<dyn Driver>],
+    seats: &'a [&'a Seat],
     writer: usize,
     second: Option<usize>,
     readers: Vec<usize>,
@@ -103,9 +87,16 @@ struct Run<'a> {
     namespace: String,
     name: String,
     folder: PathBuf,
-    facts: Column,
-    audit: Column,
-    columns: Vec<Column>,
+    facts: Vec<Check>,
+    audit: (Vec<Check>, Duration),
+    /// Checks of each reader, in their order.
+    columns: Vec<Vec<Check>>,
+    /// Which engines died in this run.
+    lost: Vec<AtomicBool>,
+    /// Time in statements.
+    writing: Clock,
+    /// Time in each engine as a reader.
+    reading: Vec<Clock>,
     states: Vec<State>,
     /// Current snapshot after each step.
     snapshots: Vec<Option<i64>>,
@@ -119,7 +110,7 @@ impl<'a> Run<'a> {
     fn new(
         session: &Session,
         scenario: &'a Scenario,
-        drivers: &'a mut [Box<dyn Driver>],
+        seats: &'a [&'a Seat],
         writer: usize,
         second: Option<usize>,
         readers: Vec<usize>,
@@ -128,27 +119,61 @@ impl<'a> Run<'a> {
         let word = |s: &str| s.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect::<String>();
         let (namespace, name) = (format!("{}_{}", session.prefix, word(tag)), word(&scenario.id));
         let folder = session.warehouse.join(&namespace).join(&name);
-        let columns = readers.iter().map(|_| Column::default()).collect();
-        let catalog = session.catalog.clone();
-        let (facts, audit, states, stopped) = (Column::default(), Column::default(), Vec::new(), None);
-        let snapshots = Vec::new();
+        let columns = readers.iter().map(|_| Vec::new()).collect();
         Self {
             scenario,
-            drivers,
+            seats,
             writer,
             second,
             readers,
-            catalog,
+            catalog: session.catalog.clone(),
             namespace,
             name,
             folder,
-            facts,
-            audit,
+            facts: Vec::new(),
+            audit: (Vec::new(), Duration::ZERO),
             columns,
-            states,
-            snapshots,
+            lost: seats.iter().map(|_| AtomicBool::new(false)).collect(),
+            writing: Clock::default(),
+            reading: seats.iter().map(|_| Clock::default()).collect(),
+            states: Vec::new(),
+            snapshots: Vec::new(),
             extra: 0,
-            stopped,
+            stopped: None,
+        }
+    }
+
+    /// An engine's turn as a reader.
+    async fn reader(&self, i: usize) -> Result<Turn<'_>, String> {
+        self.seats[i].turn(&self.lost[i], &self.reading[i]).await
+    }
+
+    async fn scan(&self, i: usize, table: &TableRef) -> Answer<Rows> {
+        match self.reader(i).await {
+            Ok(mut d) => d.scan(table).await,
+            Err(m) => Answer::Error(m),
+        }
+    }
+
+    async fn query(&self, i: usize, sql: &str, table: &TableRef) -> Answer<Rows> {
+        match self.reader(i).await {
+            Ok(mut d) => d.query(sql, table).await,
+            Err(m) => Answer::Error(m),
+        }
+    }
+
+    async fn changes(&self, i: usize, table: &TableRef, from: Option<i64>, to: Option<i64>) -> Answer<Rows> {
+        match self.reader(i).await {
+            Ok(mut d) => d.changes(table, from, to).await,
+            Err(m) => Answer::Error(m),
+        }
+    }
+
+    /// Runs a statement; whether the engine still lives comes with its answer.
+    async fn apply(&self, i: usize, sql: &str, table: &TableRef) -> (Answer<()>, bool) {
+        match self.seats[i].turn(&self.lost[i], &self.writing).await {
+            Ok(mut d) => (d.apply(sql, table).await, d.alive()),
+            Err(m) => (Answer::Error(m), false),
         }
     }
 
@@ -185,11 +210,10 @@ impl<'a> Run<'a> {
                 return;
             }
         };
-        let start = Instant::now();
         let make = format!("CREATE NAMESPACE IF NOT EXISTS {}", self.namespace);
         let table = self.table(None, None);
         if let Answer::Refused(m) | Answer::Error(m) | Answer::Skipped(m) =
-            self.drivers[self.writer].apply(&make, &table).await
+            self.apply(self.writer, &make, &table).await.0
         {
             self.stopped = Some(Check::new(1, "namespace", Outcome::Errored, m));
             return;
@@ -202,7 +226,6 @@ impl<'a> Run<'a> {
             let after = match self.step(n, step, before.as_ref()).await {
                 Ok(after) => after,
                 Err(check) => {
-                    self.facts.spent += start.elapsed();
                     self.stopped = Some(check);
                     return;
                 }
@@ -210,8 +233,8 @@ impl<'a> Run<'a> {
             self.snapshots.push(after.as_ref().and_then(TableState::snapshot_id));
             let Some(after) = after else { continue };
             let who = self.who(step);
-            let exact = self.drivers[who].hello().has(SPARK_FACTS);
-            self.facts.checks.extend(facts_check::check(n, step, before.as_ref(), Some(&after), exact));
+            let exact = self.seats[who].hello().has(SPARK_FACTS);
+            self.facts.extend(facts_check::check(n, step, before.as_ref(), Some(&after), exact));
             let made = after.snapshots().len() as i64 - before.as_ref().map_or(0, |b| b.snapshots().len()) as i64;
             if step.no_snapshot && !exact {
                 self.extra += made.max(0);
@@ -240,7 +263,6 @@ impl<'a> Run<'a> {
             }
             before = Some(after);
         }
-        self.facts.spent += start.elapsed();
         if intact {
             self.read_history(before.as_ref()).await;
             self.judge_changes(self.scenario.steps.len()).await;
@@ -253,25 +275,21 @@ impl<'a> Run<'a> {
         let start = Instant::now();
         let (folder, name) = (sync::copy_of(&self.folder), format!("{}_copy", self.name));
         let done = sync::run(&self.folder, &self.catalog, sync).await;
-        self.facts.checks.push(match done {
+        self.writing.add(start.elapsed());
+        self.facts.push(match done {
             Ok(()) => Check::pass(n, "sync"),
             Err(m) => Check::new(n, "sync", Outcome::Errored, m),
         });
-        self.facts.spent += start.elapsed();
         let Ok(Some(state)) = TableState::read(&folder) else { return };
         let mut copy = self.table(Some(&state), None);
         (copy.name, copy.location) = (name, folder.display().to_string());
-        let work = self.drivers.iter_mut().enumerate().filter(|(i, _)| self.readers.contains(i)).map(|(i, d)| {
-            let copy = &copy;
-            async move {
-                let start = Instant::now();
-                let check = judge(n, "rows of the copy", d.scan(copy).await, |rows| compare::state(want, rows));
-                (i, vec![check], start.elapsed())
-            }
+        let (me, copy) = (&*self, &copy);
+        let work = self.readers.iter().map(|r| async move {
+            let answer = me.scan(*r, copy).await;
+            vec![judge(n, "rows of the copy", answer, |rows| compare::state(want, rows))]
         });
-        for (i, checks, spent) in join_all(work).await {
-            self.record(i, checks, spent);
-        }
+        let checks = join_all(work).await;
+        self.record(checks);
     }
 
     /// The auditor's word on the table as the scenario left it, and on its copy: clean when it is intact, faulty when it was
@@ -281,13 +299,13 @@ impl<'a> Run<'a> {
         let copy = sync::copy_of(&self.folder);
         if copy.exists() {
             let copy = self.judge_folder(n, true, copy).await;
-            checks.checks.extend(copy.checks);
-            checks.spent += copy.spent;
+            checks.0.extend(copy.0);
+            checks.1 += copy.1;
         }
         self.audit = checks;
     }
 
-    async fn judge_folder(&self, n: usize, intact: bool, folder: PathBuf) -> Column {
+    async fn judge_folder(&self, n: usize, intact: bool, folder: PathBuf) -> (Vec<Check>, Duration) {
         let start = Instant::now();
         // it blocks on files and runs threads of its own
         let done =
@@ -311,7 +329,7 @@ impl<'a> Run<'a> {
             Err(e) => Check::new(n, "bytes", Outcome::Errored, e.to_string()),
             Ok(_) => Check::pass(n, "bytes"),
         };
-        Column { checks: vec![check], spent: start.elapsed() }
+        (vec![check], start.elapsed())
     }
 
     /// Runs a step's statement or damage. `Ok(None)`: there is no table yet. `Err`: the scenario cannot go on.
@@ -321,16 +339,16 @@ impl<'a> Run<'a> {
         } else {
             let who = self.who(step);
             let (sql, table) = (self.fill(&step.sql), self.table(before, None));
-            let answer = self.drivers[who].apply(&sql, &table).await;
+            let (answer, alive) = self.apply(who, &sql, &table).await;
             match (&step.refused, answer) {
-                (None, Answer::Ok(())) => self.facts.checks.push(Check::pass(n, "statement")),
+                (None, Answer::Ok(())) => self.facts.push(Check::pass(n, "statement")),
                 (None, Answer::Refused(m)) => {
                     return Err(Check::new(n, "statement", Outcome::Refused, m));
                 }
                 (None, Answer::Skipped(m)) => {
                     return Err(Check::new(n, "statement", Outcome::Skipped, m));
                 }
-                (_, Answer::Error(m)) if !self.drivers[who].alive() => {
+                (_, Answer::Error(m)) if !alive => {
                     return Err(Check::new(n, "statement", Outcome::Errored, m));
                 }
                 (None, Answer::Error(m)) => {
@@ -347,7 +365,7 @@ impl<'a> Run<'a> {
                     let lower = m.to_lowercase();
                     let says = r.mentions.is_empty() || r.mentions.iter().any(|w| lower.contains(&w.to_lowercase()));
                     let mut c = Check::pass(n, "refusal");
-                    if !says && lacking(self.scenario, self.drivers[who].as_ref(), true).is_some() {
+                    if !says && lacking(self.scenario, self.seats[who], true).is_some() {
                         // it knows no such statement, and so says nothing of this one
                         return Err(Check::new(n, "refusal", Outcome::Refused, m));
                     }
@@ -356,7 +374,7 @@ impl<'a> Run<'a> {
                         c.expected = format!("a message with one of: {}", r.mentions.join(", "));
                         c.got = m;
                     }
-                    self.facts.checks.push(c);
+                    self.facts.push(c);
                 }
             }
         }
@@ -364,7 +382,7 @@ impl<'a> Run<'a> {
             TableState::read(&self.folder).map_err(|e| Check::new(n, "metadata", Outcome::Errored, e.to_string()))?;
         if step.refused.is_some() {
             let same = before.and_then(TableState::snapshot_id) == read.as_ref().and_then(TableState::snapshot_id);
-            self.facts.checks.push(match same {
+            self.facts.push(match same {
                 true => Check::pass(n, "table unchanged"),
                 false => Check::new(n, "table unchanged", Outcome::Fail, "a refused statement changed the table"),
             });
@@ -379,46 +397,42 @@ impl<'a> Run<'a> {
         let to = self.snapshots.last().copied().flatten();
         let queries: Vec<String> = step.queries.iter().map(|q| self.fill(&q.sql)).collect();
         let extra = self.extra;
-        let work = self.drivers.iter_mut().enumerate().filter(|(i, _)| self.readers.contains(i)).map(|(i, d)| {
-            let queries = &queries;
-            async move {
-                let start = Instant::now();
-                let mut checks = Vec::new();
-                if scan {
-                    let answer = d.scan(head).await;
-                    checks.push(if step.unreadable {
-                        judge_unreadable(n, answer)
-                    } else {
-                        judge(n, "rows", answer, |rows| compare::state(want, rows))
-                    });
-                }
-                for (q, sql) in step.queries.iter().zip(queries) {
-                    let lacks = q.features.iter().find(|f| !d.hello().has(f));
-                    checks.push(match lacks {
-                        _ if !d.hello().sql => Check::new(n, "query", Outcome::Skipped, "the reader takes no SQL"),
-                        Some(f) => Check::new(n, "query", Outcome::Skipped, format!("the reader declares no {f}")),
-                        None => {
-                            let answer = d.query(sql, head).await.and_then(|r| Ok(compare::renumbered(r, extra)));
-                            judge(n, "query", answer, |rows| compare::query(q, rows))
-                        }
-                    });
-                }
-                if let Some(c) = &step.changes {
-                    let can = d.hello().has("changelog");
-                    checks.push(if can {
-                        judge(n, "changes", d.changes(head, from, to).await, |rows| {
-                            compare::changes(c, &want.columns, rows)
-                        })
-                    } else {
-                        Check::new(n, "changes", Outcome::Skipped, "the reader declares no changelog")
-                    });
-                }
-                (i, checks, start.elapsed())
+        let (me, queries) = (&*self, &queries);
+        let work = self.readers.iter().map(|r| async move {
+            let hello = me.seats[*r].hello();
+            let mut checks = Vec::new();
+            if scan {
+                let answer = me.scan(*r, head).await;
+                checks.push(if step.unreadable {
+                    judge_unreadable(n, answer)
+                } else {
+                    judge(n, "rows", answer, |rows| compare::state(want, rows))
+                });
             }
+            for (q, sql) in step.queries.iter().zip(queries) {
+                let lacks = q.features.iter().find(|f| !hello.has(f));
+                checks.push(match lacks {
+                    _ if !hello.sql => Check::new(n, "query", Outcome::Skipped, "the reader takes no SQL"),
+                    Some(f) => Check::new(n, "query", Outcome::Skipped, format!("the reader declares no {f}")),
+                    None => {
+                        let answer = me.query(*r, sql, head).await;
+                        let answer = answer.and_then(|r| Ok(compare::renumbered(r, extra)));
+                        judge(n, "query", answer, |rows| compare::query(q, rows))
+                    }
+                });
+            }
+            if let Some(c) = &step.changes {
+                checks.push(if hello.has("changelog") {
+                    let answer = me.changes(*r, head, from, to).await;
+                    judge(n, "changes", answer, |rows| compare::changes(c, &want.columns, rows))
+                } else {
+                    Check::new(n, "changes", Outcome::Skipped, "the reader declares no changelog")
+                });
+            }
+            checks
         });
-        for (i, checks, spent) in join_all(work).await {
-            self.record(i, checks, spent);
-        }
+        let checks = join_all(work).await;
+        self.record(checks);
     }
 
     /// Every reader goes back over all states in a random order that is the same in each run.
@@ -432,55 +446,49 @@ impl<'a> Run<'a> {
         };
         let order = shuffled(self.states.len(), &self.scenario.id);
         let states: Vec<&State> = order.into_iter().map(|i| &self.states[i]).filter(|s| kept(s)).collect();
-        let work = self.drivers.iter_mut().enumerate().filter(|(i, _)| self.readers.contains(i)).map(|(i, d)| {
-            let states = &states;
-            async move {
-                let start = Instant::now();
-                let mut checks = Vec::new();
-                let can = d.hello().has("time-travel");
-                for s in states.iter().filter(|_| can) {
-                    let answer = d.scan(&s.table).await;
-                    checks
-                        .push(judge(s.step, "rows at its snapshot", answer, |rows| compare::state(&s.expected, rows)));
-                }
-                (i, checks, start.elapsed())
+        let (me, states) = (&*self, &states);
+        let work = self.readers.iter().map(|r| async move {
+            let mut checks = Vec::new();
+            let can = me.seats[*r].hello().has("time-travel");
+            for s in states.iter().filter(|_| can) {
+                let answer = me.scan(*r, &s.table).await;
+                checks.push(judge(s.step, "rows at its snapshot", answer, |rows| compare::state(&s.expected, rows)));
             }
+            checks
         });
-        let results = join_all(work).await;
-        for (i, checks, spent) in results {
-            self.record(i, checks, spent);
-        }
+        let checks = join_all(work).await;
+        self.record(checks);
     }
 
     /// Whoever wrote the table: what floe reads as its changes must lead from each snapshot's rows to the next one's.
     async fn judge_changes(&mut self, n: usize) {
-        let drivers = &self.drivers;
-        let Some(floe) = self.readers.iter().copied().find(|r| drivers[*r].name() == "floe") else {
+        let Some(k) = self.readers.iter().position(|r| self.seats[*r].name() == "floe") else {
             return;
         };
         let start = Instant::now();
-        let checks = match sync::changes_law(&self.folder, &self.catalog).await {
-            Ok(()) => vec![Check::pass(n, "changes of its history")],
-            Err(m) => vec![Check::new(n, "changes of its history", Outcome::Fail, m)],
+        let check = match sync::changes_law(&self.folder, &self.catalog).await {
+            Ok(()) => Check::pass(n, "changes of its history"),
+            Err(m) => Check::new(n, "changes of its history", Outcome::Fail, m),
         };
-        self.record(floe, checks, start.elapsed());
+        self.columns[k].push(check);
+        self.reading[self.readers[k]].add(start.elapsed());
     }
 
-    fn record(&mut self, driver: usize, checks: Vec<Check>, spent: Duration) {
-        if let Some(k) = self.readers.iter().position(|r| *r == driver) {
-            self.columns[k].checks.extend(checks);
-            self.columns[k].spent += spent;
+    /// Takes in checks of all readers, in their order.
+    fn record(&mut self, checks: Vec<Vec<Check>>) {
+        for (column, checks) in self.columns.iter_mut().zip(checks) {
+            column.extend(checks);
         }
     }
 
     /// Folds what was checked into cells. A writer's refusal shows in all its cells; it is accepted when the writer does
     /// not declare what the scenario needs. A reader's is accepted when the reader does not.
     fn cells(self, with_facts: bool) -> Vec<Cell> {
-        let (id, writer) = (&self.scenario.id, self.drivers[self.writer].name().to_string());
-        let lacks = |d: &dyn Driver, writes: bool| lacking(self.scenario, d, writes).map(str::to_string);
-        let writer_lacks = lacks(self.drivers[self.writer].as_ref(), true);
+        let (id, writer) = (&self.scenario.id, self.seats[self.writer].name().to_string());
+        let lacks = |seat: usize, writes: bool| lacking(self.scenario, self.seats[seat], writes).map(str::to_string);
+        let writer_lacks = lacks(self.writer, true);
         let mut out = Vec::new();
-        let mut facts = self.facts.checks;
+        let mut facts = self.facts;
         facts.extend(self.stopped.clone());
         let mut fold = |reader: &str, checks: Vec<Check>, spent: Duration, lacks: Option<String>| {
             let mut cell = Cell::of(id, &writer, reader, checks, spent.as_millis() as u64);
@@ -490,91 +498,34 @@ impl<'a> Run<'a> {
             }
             out.push(cell);
         };
+        let written = self.writing.spent();
         if with_facts {
-            fold(FACTS, facts, self.facts.spent, writer_lacks.clone());
-            let mut audit = self.audit;
-            audit.checks.extend(self.stopped.clone());
-            fold(AUDIT, audit.checks, audit.spent, writer_lacks.clone());
+            fold(FACTS, facts, written, writer_lacks.clone());
+            let (mut audit, spent) = self.audit;
+            audit.extend(self.stopped.clone());
+            fold(AUDIT, audit, spent, writer_lacks.clone());
         } else if let Some(second) = self.second {
             // a pair's facts belong to the pair
             let mut checks = facts;
-            checks.extend(self.columns.into_iter().flat_map(|c| c.checks));
-            let both = writer_lacks.or_else(|| lacks(self.drivers[second].as_ref(), true));
-            let name = self.drivers[second].name().to_string();
-            fold(&name, checks, self.facts.spent, both);
+            checks.extend(self.columns.into_iter().flatten());
+            let both = writer_lacks.or_else(|| lacks(second, true));
+            fold(self.seats[second].name(), checks, written + self.reading[second].spent(), both);
             return out;
         }
-        for (r, mut column) in self.readers.iter().zip(self.columns) {
-            let d = self.drivers[*r].as_ref();
-            let mut lacking = lacks(d, false);
+        for (r, mut checks) in self.readers.iter().zip(self.columns) {
+            let mut lacking = lacks(*r, false);
             if let Some(stop) = &self.stopped {
-                column.checks.push(stop.clone());
+                checks.push(stop.clone());
                 lacking = writer_lacks.clone().or(lacking);
             }
-            fold(d.name(), column.checks, column.spent, lacking);
+            fold(self.seats[*r].name(), checks, self.reading[*r].spent(), lacking);
         }
         out
     }
 }
 
 /// The first capability that a scenario needs of an engine, as its writer or its reader, and that the engine does not declare.
-fn lacking<'a>(scenario: &'a Scenario, d: &dyn Driver, writes: bool) -> Option<&'a str> {
+fn lacking<'a>(scenario: &'a Scenario, seat: &Seat, writes: bool) -> Option<&'a str> {
     let needed = scenario.features.iter().map(String::as_str).filter(|f| writes || !WRITER_ONLY.contains(f));
-    needed.into_iter().find(|f| !d.hello().has(f))
-}
-
-/// A file's name without its folders.
-fn short(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or(path)
-}
-
-fn judge(
-    n: usize,
-    what: &str,
-    answer: Answer<crate::value::Rows>,
-    compare: impl FnOnce(&crate::value::Rows) -> Option<Difference>,
-) -> Check {
-    match answer {
-        Answer::Ok(rows) => match compare(&rows) {
-            None => Check::pass(n, what),
-            Some(d) => {
-                let mut c = Check::new(n, what, Outcome::Fail, d.reason);
-                (c.expected, c.got) = (d.expected, d.got);
-                c
-            }
-        },
-        Answer::Refused(m) => Check::new(n, what, Outcome::Refused, m),
-        Answer::Skipped(m) => Check::new(n, what, Outcome::Skipped, m),
-        Answer::Error(m) => Check::new(n, what, Outcome::Errored, m),
-    }
-}
-
-/// A table that must not be readable: a refusal passes, and so does an error; rows are a wrong answer.
-fn judge_unreadable(n: usize, answer: Answer<crate::value::Rows>) -> Check {
-    let what = "malformed table refused";
-    match answer {
-        Answer::Ok(rows) => {
-            let m = format!("malformed table was answered with {} rows", rows.count);
-            let mut c = Check::new(n, what, Outcome::Fail, m);
-            c.expected = "an error".into();
-            c.got = format!("{} rows", rows.count);
-            c
-        }
-        Answer::Refused(_) | Answer::Error(_) => Check::pass(n, what),
-        Answer::Skipped(m) => Check::new(n, what, Outcome::Skipped, m),
-    }
-}
-
-/// A permutation of `0..n` that depends only on `seed`.
-fn shuffled(n: usize, seed: &str) -> Vec<usize> {
-    let mut state =
-        seed.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3)) | 1;
-    let mut order: Vec<usize> = (0..n).collect();
-    for i in (1..n).rev() {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        order.swap(i, (state % (i as u64 + 1)) as usize);
-    }
-    order
+    needed.into_iter().find(|f| !seat.hello().has(f))
 }

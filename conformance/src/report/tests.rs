@@ -52,6 +52,25 @@ fn accepting_keeps_the_verdicts_of_what_did_not_run() {
 }
 
 #[test]
+fn the_reviewed_file_has_one_order_whichever_runs_filled_it() {
+    let of = |readers: &[&str]| {
+        let mut r = run();
+        let cell = |reader: &&str| Cell::of("dv/a", "floe", reader, vec![Check::pass(2, "rows")], 1);
+        r.cells = readers.iter().map(cell).collect();
+        r
+    };
+    let all = ["metadata", "audit", "floe", "a", "m", "z"];
+    let whole = verdicts::text(&of(&all));
+    assert!(whole.contains("metadata pass · audit pass · floe pass · a pass · m pass · z pass"), "{whole}");
+    for parts in
+        [[&["z", "floe"][..], &["m", "a", "audit", "metadata"]], [&["floe", "a", "z"], &["metadata", "audit", "m"]]]
+    {
+        let first = verdicts::of(&of(parts[0]));
+        assert_eq!(verdicts::accept(&first, &of(parts[1])), whole);
+    }
+}
+
+#[test]
 fn the_worst_check_decides_and_its_step_is_named() {
     let c = Cell::of(
         "dv/a",

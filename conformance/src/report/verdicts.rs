@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::{axis, verdict};
-use crate::matrix::result::Results;
+use super::verdict;
+use crate::matrix::result::{AUDIT, FACTS, Results};
 use crate::scenario::generated;
 
 /// Key of a verdict: scenario, writer, reader.
@@ -12,7 +12,7 @@ pub type Key = (String, String, String);
 
 /// All verdicts as text: a paragraph a scenario, a line a writer.
 pub fn text(r: &Results) -> String {
-    render(r, &of(r))
+    render(&of(r))
 }
 
 /// Verdicts of a run, those of generated histories apart: each run has its own.
@@ -21,10 +21,10 @@ pub fn of(r: &Results) -> BTreeMap<Key, String> {
     lasting.map(|c| ((c.scenario.clone(), c.writer.clone(), c.reader.clone()), verdict(c))).collect()
 }
 
-/// Verdicts in the file's form, engines in the order of the run where it knows them.
-fn render(r: &Results, all: &BTreeMap<Key, String>) -> String {
-    let order: Vec<String> = axis(r, |c| &c.reader);
-    let place = |n: &str| order.iter().position(|o| o == n).unwrap_or(usize::MAX);
+/// Verdicts in the file's form. Facts, bytes and floe come first, then engines by name: whichever run they came with.
+fn render(all: &BTreeMap<Key, String>) -> String {
+    let first = [FACTS, AUDIT, "floe"];
+    let place = |n: &str| first.iter().position(|o| *o == n).unwrap_or(first.len());
     let mut lines: BTreeMap<&str, BTreeMap<&str, Vec<(&str, &str)>>> = BTreeMap::new();
     for ((s, w, reader), v) in all {
         lines.entry(s).or_default().entry(w).or_default().push((reader, v));
@@ -35,7 +35,7 @@ fn render(r: &Results, all: &BTreeMap<Key, String>) -> String {
     for (s, by_writer) in lines {
         let _ = writeln!(out, "\n{s}");
         for (w, mut readers) in by_writer {
-            readers.sort_by_key(|(n, _)| place(n));
+            readers.sort_by_key(|(n, _)| (place(n), *n));
             let cells: Vec<String> = readers.iter().map(|(n, v)| format!("{n} {v}")).collect();
             let _ = writeln!(out, "  {w}: {}", cells.join(" · "));
         }
@@ -77,5 +77,5 @@ pub fn changes(reviewed: &BTreeMap<Key, String>, now: &BTreeMap<Key, String>) ->
 pub fn accept(reviewed: &BTreeMap<Key, String>, r: &Results) -> String {
     let mut all = reviewed.clone();
     all.extend(of(r));
-    render(r, &all)
+    render(&all)
 }

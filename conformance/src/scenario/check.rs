@@ -1,6 +1,6 @@
 //! What a scenario file must obey beyond its shape.
 
-use super::{AREAS, CAPABILITIES, Scenario, model};
+use super::{AREAS, By, CAPABILITIES, Scenario, model};
 use crate::facts::CHANGE_COUNTERS;
 
 /// `Err((step from 1, message))` for the first fault.
@@ -34,6 +34,11 @@ pub(super) fn check(s: &Scenario) -> Result<(), (Option<usize>, String)> {
         let fault = |m: String| Err((Some(i + 1), m));
         if step.sql.trim().is_empty() == step.damage.is_none() {
             return fault("a step has sql or damage, and not both".into());
+        }
+        if step.by == By::Reader && sets_session(&step.sql) {
+            return fault(
+                "the reader's session is also that of its own tables: no USE, SET or view by the reader".into(),
+            );
         }
         if step.rows.is_some() && !step.model.is_empty() {
             return fault("rows replaces model: give one of them".into());
@@ -97,4 +102,12 @@ fn features(list: &[String]) -> Result<(), String> {
         }
         None => Ok(()),
     }
+}
+
+/// Whether a statement leaves something in the session it runs in.
+fn sets_session(sql: &str) -> bool {
+    let words: Vec<String> = sql.split_whitespace().take(5).map(str::to_ascii_uppercase).collect();
+    let first = words.first().map_or("", String::as_str);
+    let view = first == "CREATE" && words.iter().any(|w| w == "VIEW");
+    view || matches!(first, "USE" | "SET" | "CACHE")
 }

@@ -57,6 +57,25 @@ fn faults_name_file_line_and_what_is_allowed() {
 }
 
 #[test]
+fn the_reader_leaves_nothing_in_its_session() {
+    let by_reader = |sql: &str| CASE.replace("sql = \"MERGE\"", &format!("sql = \"{sql}\"\nby = \"reader\""));
+    for sql in [
+        "USE {namespace}",
+        "SET a.b = 1",
+        "create or replace  temporary view v AS SELECT 1",
+        "CREATE TEMP VIEW v AS SELECT 1",
+    ] {
+        let e = parse("concurrency/case", "case.toml", &by_reader(sql)).expect_err(sql).to_string();
+        assert!(e.contains("step 3: the reader's session"), "{sql}: {e}");
+        let writer = by_reader(sql).replace("by = \"reader\"\n", "");
+        parse("concurrency/case", "case.toml", &writer).expect("a writer may");
+    }
+    for sql in ["DELETE FROM {table} WHERE id = 1", "CREATE TABLE {table} (view INT)"] {
+        parse("concurrency/case", "case.toml", &by_reader(sql)).expect(sql);
+    }
+}
+
+#[test]
 fn keys_take_ranges_and_steps() {
     let k: Keys = toml::Value::Array(vec!["1..10 step 4".into(), 20.into()]).try_into().expect("keys");
     assert_eq!(k.iter().collect::<Vec<_>>(), [1, 5, 9, 20]);

@@ -10,7 +10,7 @@ use floe_conformance::drivers::{Driver, Place, Process};
 use floe_conformance::engines::{self, Engine, Home};
 use floe_conformance::launch::{self, Rest};
 use floe_conformance::matrix::result::Cell;
-use floe_conformance::matrix::{Session, run_scenario};
+use floe_conformance::matrix::{Seat, Session, run_scenario};
 use floe_conformance::protocol::{Answer, TableRef};
 use floe_conformance::report;
 use floe_conformance::scenario;
@@ -81,14 +81,14 @@ async fn spark_in_a_container_gives_the_verdicts_of_spark_as_a_process() {
         let tmp = tempfile::tempdir().expect("temporary folder");
         let Some(p) = start(tmp.path(), &engine, &dir, place, None).await else { return };
         assert_eq!(p.hello().engine, "Apache Spark");
-        let mut drivers: Vec<Box<dyn Driver>> = vec![Box::new(p)];
+        let seat = Seat::new(Box::new(p));
         let session = Session { warehouse: tmp.path().join("warehouse"), catalog: "ice".into(), prefix: "by".into() };
         let mut cells = Vec::new();
         for s in &scenarios {
-            cells.extend(run_scenario(&session, &mut drivers, s, 0, &[0], &|_| {}).await);
+            cells.extend(run_scenario(&session, &[&seat], s, 0, &[0]).await);
         }
-        drivers[0].stop().await;
-        assert!(!drivers[0].alive());
+        seat.stop().await;
+        assert!(!seat.alive().await);
         seen.push(verdicts(&cells));
     }
     assert_eq!(seen[0].len(), 3 * CHOSEN.len());

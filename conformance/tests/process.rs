@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use floe_conformance::drivers::{Driver, Floe, Launch, Process};
 use floe_conformance::matrix::result::{Cell, Outcome};
-use floe_conformance::matrix::{Session, run_scenario};
+use floe_conformance::matrix::{Seat, Session, run_scenario};
 use floe_conformance::protocol::{Answer, TableRef};
 use floe_conformance::scenario;
 use serde_json::json;
@@ -123,13 +123,14 @@ async fn with_a_reader_that(falls: &str, limit: Duration) -> Vec<Cell> {
     spec.env.push(("FAKE_SCAN".into(), falls.into()));
     let floe = Floe::new(&warehouse, "ice").expect("a catalog of a folder");
     let fake = Process::start(spec).await.expect("starts");
-    let mut drivers: Vec<Box<dyn Driver>> = vec![Box::new(floe), Box::new(fake)];
+    let seats = [Seat::new(Box::new(floe)), Seat::new(Box::new(fake))];
+    let seats: Vec<&Seat> = seats.iter().collect();
     let session = Session { warehouse, catalog: "ice".into(), prefix: "by".into() };
     let root = scenario::find_root().expect("scenarios");
     let mut cells = Vec::new();
     for id in ["dv/smoke", "row-level/delete-nothing"] {
         for s in scenario::load_all(&root, id).expect("valid scenarios") {
-            cells.extend(run_scenario(&session, &mut drivers, &s, 0, &[0, 1], &|_| {}).await);
+            cells.extend(run_scenario(&session, &seats, &s, 0, &[0, 1]).await);
         }
     }
     cells

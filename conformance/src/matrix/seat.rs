@@ -45,6 +45,11 @@ impl Seat {
         Ok(Turn { driver, lost, clock, start: Instant::now() })
     }
 
+    /// Whether the engine runs.
+    pub async fn alive(&self) -> bool {
+        self.driver.lock().await.alive()
+    }
+
     /// Ends the engine.
     pub async fn stop(&self) {
         self.driver.lock().await.stop().await;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use floe_conformance::drivers::{Driver, Floe};
 use floe_conformance::matrix::result::{CatalogResult, Cell, Check, EngineRow, Outcome, Results};
-use floe_conformance::matrix::{Session, run_scenario};
+use floe_conformance::matrix::{Seat, Session, run_scenario};
 use floe_conformance::scenario;
 
 /// The scenarios of the sample, in order.
@@ -38,7 +38,7 @@ async fn make(folder: &Path) -> Results {
         command: format!("cargo floe conformance --engines floe,{name}"),
         ..EngineRow::default()
     };
-    let mut drivers: Vec<Box<dyn Driver>> = vec![Box::new(floe)];
+    let seat = Seat::new(Box::new(floe));
     let session = Session { warehouse, catalog: "ice".into(), prefix: "by".into() };
     let root = scenario::find_root().expect("scenarios");
     let mut scenarios = scenario::load_all(&root, "*").expect("valid scenarios");
@@ -49,7 +49,7 @@ async fn make(folder: &Path) -> Results {
         cells.push(Cell::of("types/floats", "floe", reader, vec![Check::pass(2, "rows")], 1));
     }
     for s in scenarios.iter().filter(|s| s.id != "types/floats") {
-        cells.extend(run_scenario(&session, &mut drivers, s, 0, &[0], &|_| {}).await);
+        cells.extend(run_scenario(&session, &[&seat], s, 0, &[0]).await);
     }
     assert!(cells.iter().all(|c| c.outcome == Outcome::Pass), "{cells:?}");
     cells.sort_by_key(|c| SCENARIOS.iter().position(|s| *s == c.scenario));

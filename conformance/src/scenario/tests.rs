@@ -66,7 +66,7 @@ fn the_reader_leaves_nothing_in_its_session() {
         "CREATE TEMP VIEW v AS SELECT 1",
     ] {
         let e = parse("concurrency/case", "case.toml", &by_reader(sql)).expect_err(sql).to_string();
-        assert!(e.contains("step 3: the reader's session"), "{sql}: {e}");
+        assert!(e.contains("case.toml:14: the reader's session"), "{sql}: {e}");
         let writer = by_reader(sql).replace("by = \"reader\"\n", "");
         parse("concurrency/case", "case.toml", &writer).expect("a writer may");
     }

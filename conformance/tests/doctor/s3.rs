@@ -46,7 +46,8 @@ pub async fn server() -> Option<(Running, Props)> {
     // A folder of the filer is a bucket.
     let filer = format!("http://127.0.0.1:{}/buckets/lake/", ports[4]);
     let mut made = reqwest::Client::new().post(&filer).send().await;
-    for _ in 0..100 {
+    // the filer may answer long after the S3 port does on a busy machine
+    for _ in 0..600 {
         if made.as_ref().is_ok_and(|r| r.status().is_success()) {
             break;
         }

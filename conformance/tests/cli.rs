@@ -47,18 +47,24 @@ fn blocks(page: &str) -> Vec<String> {
     found
 }
 
-#[test]
-fn the_tour_of_the_readme_runs_as_it_is_printed() {
-    let page = std::fs::read_to_string(root().join("README.md")).expect("README.md");
+/// What the blocks of a page print, run one after the other in one folder; there must be three at least.
+fn shown_by(page: &str) -> String {
     let dir = tempfile::tempdir().expect("temporary folder");
-    let blocks = blocks(&page);
-    assert!(blocks.len() >= 3, "the README lost its tour");
+    let blocks = blocks(page);
+    assert!(blocks.len() >= 3, "the page lost its commands");
     let mut shown = String::new();
     for block in &blocks {
         let out = Command::new("bash").args(["-euc", block]).current_dir(dir.path()).output().expect("bash");
         assert!(out.status.success(), "{block}\n{}", text(&out.stderr));
         shown += &text(&out.stdout);
     }
+    shown
+}
+
+#[test]
+fn the_tour_of_the_readme_runs_as_it_is_printed() {
+    let page = std::fs::read_to_string(root().join("README.md")).expect("README.md");
+    let shown = shown_by(&page);
     for fact in ["99999", "added-dvs", ".puffin", "positions 1: 5000"] {
         assert!(shown.contains(fact), "the tour does not show {fact}:\n{shown}");
     }

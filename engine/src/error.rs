@@ -102,6 +102,12 @@ impl Error {
         Self::new(ErrorKind::Internal, message)
     }
 
+    /// What the operating system said when `what` was to be done, e.g. `cannot write the file`.
+    pub fn system(what: impl fmt::Display, e: std::io::Error) -> Self {
+        let said = Self::from(e);
+        Self::new(said.kind(), format!("{what}: {}", said.message())).with_source(said)
+    }
+
     /// Says where: a file (with offset), a table, a field, a configuration key. The first place given is kept: it is the nearest.
     #[must_use]
     pub fn at(mut self, place: impl fmt::Display) -> Self {

@@ -120,7 +120,7 @@ fn load_state(file: &Path) -> Result<Option<i64>> {
             Error::malformed(format!("state is {:?}; a snapshot id is required", text.trim())).at(file.display())
         }),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(pipe::failed("cannot read the state (--state)", file.display(), e)),
+        Err(e) => Err(Error::system("cannot read the state (--state)", e).at(file.display())),
     }
 }
 
@@ -132,7 +132,7 @@ fn aside(file: &Path) -> PathBuf {
 }
 
 fn unwritable(file: &Path, e: std::io::Error) -> Error {
-    pipe::failed("cannot write the state (--state)", file.display(), e)
+    Error::system("cannot write the state (--state)", e).at(file.display())
 }
 
 /// Finds out whether the state can be written, before rows are printed that it could not remember.

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use floe_engine::cdc::config::{Columns, parse_managed_read, parse_managed_write};
 use floe_engine::cdc::{connect, managed, table_ident};
-use floe_engine::{ErrorKind, Result};
+use floe_engine::{Error, ErrorKind, Result};
 use futures::StreamExt;
 
 use super::pipe::{self, ConfigFile, Printer};
@@ -79,7 +79,7 @@ async fn write(args: &WriteArgs) -> Result<()> {
         None => {
             let mut text = String::new();
             let read = std::io::stdin().lock().read_to_string(&mut text);
-            read.map_err(|e| pipe::failed("cannot read the rows", "stdin", e))?;
+            read.map_err(|e| Error::system("cannot read the rows", e).at("stdin"))?;
             (text, "stdin".to_string())
         }
     };

@@ -1,6 +1,5 @@
 //! What `floe cdc` and `floe io` share: a configuration file, a way to end, rows on stdout.
 
-use std::fmt::Display;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -33,13 +32,7 @@ impl ConfigFile {
 
 /// Text of a file. `role` = what it is to the user, for the message when it cannot be read.
 pub fn read_text(file: &Path, role: &str) -> Result<String> {
-    std::fs::read_to_string(file).map_err(|e| failed(&format!("cannot read {role}"), file.display(), e))
-}
-
-/// What the operating system says of a file, after what was to be done with it.
-pub fn failed(what: &str, place: impl Display, e: io::Error) -> Error {
-    let e = Error::from(e);
-    Error::new(e.kind(), format!("{what}: {}", e.message())).at(place)
+    std::fs::read_to_string(file).map_err(|e| Error::system(format!("cannot read {role}"), e).at(file.display()))
 }
 
 /// Loads a configured table.

@@ -101,7 +101,7 @@ fn text(args: &SqlArgs) -> Result<String> {
         _ => {
             let mut text = String::new();
             let read = io::stdin().lock().read_to_string(&mut text);
-            read.map_err(|e| pipe::failed("cannot read the statements", "stdin", e))?;
+            read.map_err(|e| Error::system("cannot read the statements", e).at("stdin"))?;
             Ok(text)
         }
     }

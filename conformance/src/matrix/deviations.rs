@@ -73,13 +73,12 @@ pub fn parse(text: &str) -> Result<Vec<Deviation>, String> {
             return Err(format!("deviation of {} in {}: outcome is fail, refused or errored", d.engine, d.scenario));
         }
     }
-    let same = |a: &Deviation, b: &Deviation| {
-        let key =
-            |d: &Deviation| (d.engine.clone(), d.version.clone(), d.scenario.clone(), d.with.clone(), d.says.clone());
-        a.role == b.role && a.outcome == b.outcome && key(a) == key(b)
+    let key = |i: usize| {
+        let d = &book.deviation[i];
+        (d.role, d.outcome, &d.engine, &d.version, &d.scenario, &d.with, &d.says)
     };
     for (i, d) in book.deviation.iter().enumerate() {
-        if book.deviation[..i].iter().any(|e| same(d, e)) {
+        if (0..i).any(|j| key(i) == key(j)) {
             return Err(format!("deviation of {} in {} is there twice: {}", d.engine, d.scenario, d.cause));
         }
     }

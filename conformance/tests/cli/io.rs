@@ -5,15 +5,7 @@ use super::*;
 #[test]
 fn the_commands_of_the_document_run_as_they_are_printed() {
     let page = std::fs::read_to_string(root().join("docs/io.md")).expect("docs/io.md");
-    let dir = tempfile::tempdir().expect("temporary folder");
-    let blocks = blocks(&page);
-    assert!(blocks.len() >= 3, "the document lost its commands");
-    let mut shown = String::new();
-    for block in &blocks {
-        let out = Command::new("bash").args(["-euc", block]).current_dir(dir.path()).output().expect("bash");
-        assert!(out.status.success(), "{block}\n{}", text(&out.stderr));
-        shown += &text(&out.stdout);
-    }
+    let shown = shown_by(&page);
     let printed: Vec<&str> = page.split("```json\n").skip(1).filter_map(|p| p.split("```").next()).collect();
     assert_eq!(printed.len(), 2, "the document lost what is printed");
     // a table has no order: files are read at the same time

@@ -92,10 +92,8 @@ fn from_file(folder: &Path, name: &str) -> Result<Section> {
             "{name:?} is no catalog, and there is no floe.toml to look it up; allowed: {ALLOWED}"
         )));
     };
-    let text = std::fs::read_to_string(&file).map_err(|e| {
-        let e = Error::from(e);
-        Error::new(e.kind(), format!("cannot read the catalogs' file: {}", e.message())).at(file.display())
-    })?;
+    let text = std::fs::read_to_string(&file)
+        .map_err(|e| Error::system("cannot read the catalogs' file", e).at(file.display()))?;
     let mut section = parse_section(&text, name).map_err(|e| e.at(file.display()))?;
     // A relative warehouse is relative to the file that says it.
     if let (Some(w), Some(parent)) = (section.props.get_mut("warehouse"), file.parent())
@@ -119,17 +117,11 @@ fn parse_section(text: &str, name: &str) -> Result<Section> {
     for (key, value) in section {
         flatten(key, value, &mut props)?;
     }
-    let kind = match props.remove("type") {
-        Some(kind) if KINDS.contains(&kind.as_str()) => kind,
-        Some(kind) => {
-            return Err(Error::invalid(format!(
-                "[catalog.{name}] has the `type` {kind:?}; allowed: {}",
-                KINDS[..KINDS.len() - 1].join(", ")
-            )));
-        }
-        None => {
-            return Err(Error::invalid(format!("[catalog.{name}] has no `type`; allowed: hadoop, sql, rest, hive")));
-        }
+    let kind = props.remove("type");
+    let Some(kind) = kind.clone().filter(|k| KINDS.contains(&k.as_str())) else {
+        let found = kind.map_or_else(|| "no `type`".into(), |k| format!("the `type` {k:?}"));
+        let allowed = KINDS[..KINDS.len() - 1].join(", ");
+        return Err(Error::invalid(format!("[catalog.{name}] has {found}; allowed: {allowed}")));
     };
     properties::check_catalog(&format!("[catalog.{name}] "), &props)?;
     Ok(Section { kind, props })

@@ -145,7 +145,7 @@ fn structure(
     let missing: Vec<Cell<'_>> = cells.iter().map(|c| c.without()).collect();
     let mut columns = Vec::new();
     for f in s.fields() {
-        let parts = given.iter().find(|(n, _)| *n == f.name).map_or(missing.as_slice(), |(_, c)| c.as_slice());
+        let parts = part(&given, &f.name, &missing);
         let path = format!("{path}.{}", f.name);
         if f.required {
             required(text, &path, f, ext, parts.iter().zip(cells).filter(|(_, s)| s.value.is_some()).map(|(p, _)| p))?;
@@ -156,6 +156,11 @@ fn structure(
         return Err(Error::internal(format!("column {path} is no struct")));
     };
     Ok(Arc::new(StructArray::try_new_with_length(fields, columns, valid(cells), cells.len())?))
+}
+
+/// The member of a name; `missing` where no object has it.
+fn part<'g, 't>(given: &'g [(String, Vec<Cell<'t>>)], name: &str, missing: &'g [Cell<'t>]) -> &'g [Cell<'t>] {
+    given.iter().find(|(n, _)| n == name).map_or(missing, |(_, cells)| cells)
 }
 
 /// Refuses a null where a part of a value must be there (DEFV-5).
@@ -291,7 +296,7 @@ fn variant(
     let missing: Vec<Cell<'_>> = cells.iter().map(|c| c.without()).collect();
     let mut columns: Vec<ArrayRef> = Vec::new();
     for name in PARTS {
-        let parts = given.iter().find(|(n, _)| n == name).map_or(missing.as_slice(), |(_, c)| c.as_slice());
+        let parts = part(&given, name, &missing);
         if let Some((_, whole)) = parts.iter().zip(cells).find(|(p, c)| p.value.is_none() && c.value.is_some()) {
             return Err(refused(whole, allowed));
         }

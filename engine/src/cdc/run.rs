@@ -316,7 +316,7 @@ impl Run {
 }
 
 /// Runs `work` for several files, a task each, so that they decode on all cores; results in the files' order.
-async fn each<I, T, F>(files: impl IntoIterator<Item = I>, work: impl Fn(I) -> F) -> Result<Vec<T>>
+pub(super) async fn each<I, T, F>(files: impl IntoIterator<Item = I>, work: impl Fn(I) -> F) -> Result<Vec<T>>
 where
     T: Send + 'static,
     F: Future<Output = Result<T>> + Send + 'static,
@@ -324,7 +324,7 @@ where
     let tasks: Vec<F> = files.into_iter().map(work).collect();
     futures::stream::iter(tasks)
         .map(|task| async move {
-            tokio::spawn(task).await.map_err(|e| Error::internal(format!("reading of changes stopped: {e}")))?
+            tokio::spawn(task).await.map_err(|e| Error::internal(format!("reading of a file stopped: {e}")))?
         })
         .buffered(FILE_CONCURRENCY)
         .try_collect()

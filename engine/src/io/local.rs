@@ -239,8 +239,5 @@ async fn blocking<T: Send + 'static>(
     tokio::task::spawn_blocking(work)
         .await
         .map_err(|e| Error::internal(format!("file-system task failed: {e}")))?
-        .map_err(|e| {
-            let said = Error::from(e);
-            Error::new(said.kind(), format!("cannot {what}: {}", said.message())).at(location).with_source(said)
-        })
+        .map_err(|e| Error::system(format!("cannot {what}"), e).at(location))
 }

@@ -43,7 +43,6 @@ pub async fn rewrite(
     files: HashSet<String>,
     statement: Statement,
     rows: Vec<(&'static str, Arc<dyn TableProvider>)>,
-    sink: PositionSink,
     checker: Option<PositionSink>,
     pruner: Arc<FilePruner>,
 ) -> Result<Outcome> {
@@ -61,6 +60,8 @@ pub async fn rewrite(
     let logical = template::plan(&cx, statement)?;
     let logical = values::cast_to_target(logical, super::rows::HEAD, target, target.lineage())?;
     let streams = run(&cx, logical).await?;
+    // the files are replaced whole: positions are taken and not used
+    let sink = PositionSink::new(false);
     let streams =
         streams.into_iter().map(|s| SplitStream::wrap(s, sink.clone(), checker.clone())).collect::<Result<Vec<_>>>()?;
     let options = WriteOptions { lineage: target.lineage(), ..Default::default() };

@@ -48,19 +48,7 @@ pub async fn delete(planner: &dyn QueryPlanner, target: &Target, selection: Opti
                 keep = rows::op::KEEP
             );
             let statement = fill(&sql, &[selection], &[])?;
-            cow::rewrite(
-                planner,
-                target,
-                "delete",
-                &planned,
-                files,
-                statement,
-                Vec::new(),
-                PositionSink::new(false),
-                None,
-                pruner,
-            )
-            .await
+            cow::rewrite(planner, target, "delete", &planned, files, statement, Vec::new(), None, pruner).await
         }
     }
 }

@@ -129,9 +129,8 @@ pub async fn merge(planner: &dyn QueryPlanner, target: &Target, m: &MergeStateme
             let join = if m.not_matched.is_empty() { "LEFT" } else { "FULL" };
             let sql = format!("SELECT {} FROM {} WHERE {} IS NOT NULL", rows.select, from(join), rows.op);
             let statement = fill(&sql, &exprs, &sources)?;
-            let sink = PositionSink::new(false);
             let rows = source.rows.into_iter().map(|rows| (SOURCE, rows)).collect();
-            cow::rewrite(planner, target, "merge", &planned, files, statement, rows, sink, checker, pruner).await
+            cow::rewrite(planner, target, "merge", &planned, files, statement, rows, checker, pruner).await
         }
     }
 }
@@ -183,7 +182,7 @@ impl Source {
         let rows = if unique { hold(cx, logical.clone()).await? } else { None };
         if rows.is_none() && mode == Mode::CopyOnWrite && is_volatile(&logical)? {
             return Err(Error::unsupported(format!(
-                "MERGE: a copy-on-write MERGE reads its source twice, and this one has other rows each time (a function such as rand or \
+                "MERGE: a copy-on-write MERGE reads its source twice, and this one has other rows each time (a function such as random or \
                  uuid) and columns of one name, or more than {} MiB, so that it cannot be held; write it into a table first",
                 SOURCE_BYTES >> 20
             )));

@@ -161,14 +161,7 @@ fn scope_is(delete: &ManifestEntry, data: &ManifestEntry) -> bool {
 /// V2: with `file` granularity the new file of a data file takes in its older file-scoped deletes and replaces them; with
 /// `partition` granularity the new positions of a partition go into one more file (POSDEL-7).
 async fn write_v2(target: &Target, planned: &Planned, touched: Vec<(FileTask, DeletionVector)>) -> Result<RowDeletes> {
-    let granularity = match target.table.property("write.delete.granularity", "file").to_ascii_lowercase().as_str() {
-        "file" => Granularity::File,
-        "partition" => Granularity::Partition,
-        other => {
-            return Err(Error::invalid(format!("write.delete.granularity is {other:?}; allowed: file, partition"))
-                .at(target.table.ident()));
-        }
-    };
+    let granularity = Granularity::of(&target.table).map_err(|e| e.at(target.table.ident()))?;
     let loader = DeleteLoader::new(target.table.io().clone(), target.table.metadata().clone());
     let mut out = RowDeletes::default();
     let mut all = Vec::with_capacity(touched.len());

@@ -67,19 +67,7 @@ pub async fn update(
                 values::select_list(&columns)
             );
             let statement = fill(&sql, &exprs, &[])?;
-            cow::rewrite(
-                planner,
-                target,
-                "update",
-                &planned,
-                files,
-                statement,
-                Vec::new(),
-                PositionSink::new(false),
-                None,
-                pruner,
-            )
-            .await
+            cow::rewrite(planner, target, "update", &planned, files, statement, Vec::new(), None, pruner).await
         }
     }
 }

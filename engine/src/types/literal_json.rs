@@ -99,7 +99,7 @@ fn strip_utc(s: &str) -> Option<&str> {
     s.strip_suffix("+00:00").or_else(|| s.strip_suffix('Z'))
 }
 
-pub(super) fn parse_date(s: &str) -> Option<i32> {
+pub(crate) fn parse_date(s: &str) -> Option<i32> {
     let d = NaiveDate::parse_from_str(s, "%Y-%m-%d").ok()?;
     i32::try_from(d.signed_duration_since(EPOCH).num_days()).ok()
 }
@@ -154,7 +154,7 @@ pub(crate) fn format_decimal(v: i128, scale: u32) -> String {
     format!("{sign}{int}.{frac}")
 }
 
-pub(super) fn from_hex(s: &str) -> Option<Vec<u8>> {
+pub(crate) fn from_hex(s: &str) -> Option<Vec<u8>> {
     if !s.len().is_multiple_of(2) || !s.is_ascii() {
         return None;
     }

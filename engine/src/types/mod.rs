@@ -23,6 +23,7 @@ pub use arrow_schema::{
 };
 pub use literal::{compare, datum, decode_bound, encode_bound, literals_equal, primitive};
 pub use literal_array::{array_value, literal_to_array};
+pub(crate) use literal_json::{from_hex, parse_date};
 pub use literal_json::{literal_from_json, literal_to_json};
 pub use metadata_json::{gzip, metadata_from_json, metadata_to_json};
 pub use overlay::{

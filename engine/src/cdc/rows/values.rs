@@ -11,6 +11,7 @@ use chrono::{DateTime, FixedOffset, NaiveDate, NaiveDateTime, NaiveTime, Timelik
 use iceberg::spec::PrimitiveType;
 
 use super::json::{Cell, Json};
+use crate::types::{from_hex, parse_date};
 use crate::{Error, Result};
 
 /// Zone of timestamps with zone (TYPE-6).
@@ -198,16 +199,13 @@ fn float<T: std::str::FromStr + Into<f64> + Copy>(v: &Json<'_>) -> Option<T> {
 
 fn hex(v: &Json<'_>) -> Option<Vec<u8>> {
     let text = v.string()?;
-    if text.len() % 2 != 0 || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
-        return None;
-    }
-    (0..text.len()).step_by(2).map(|i| u8::from_str_radix(&text[i..i + 2], 16).ok()).collect()
+    // a digit of a number may have a sign
+    text.bytes().all(|b| b.is_ascii_hexdigit()).then(|| from_hex(&text))?
 }
 
 /// Days since the epoch.
 fn date(v: &Json<'_>) -> Option<i32> {
-    let day = NaiveDate::parse_from_str(&v.string()?, "%Y-%m-%d").ok()?;
-    i32::try_from(day.signed_duration_since(NaiveDate::default()).num_days()).ok()
+    parse_date(&v.string()?)
 }
 
 /// Microseconds since midnight.

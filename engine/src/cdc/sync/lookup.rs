@@ -9,16 +9,17 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, UInt32Array};
 use arrow::buffer::BooleanBuffer;
 use arrow::compute::{cast, take_record_batch};
 use arrow::datatypes::{DataType, Int64Type, SchemaRef, TimeUnit};
-use futures::{StreamExt, TryStreamExt};
+use futures::TryStreamExt;
 use iceberg::spec::{NestedFieldRef, PrimitiveType, Schema, Type};
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 use parquet::file::page_index::column_index::ColumnIndexMetaData;
 use parquet::file::statistics::Statistics;
 
-use super::probe::Probe;
+use super::probe::{Hashed, Probe};
 use crate::cdc::diff::{FileDiff, Side};
 use crate::cdc::reader::{RowGroupFilter, RowReader, clip};
 use crate::cdc::resolve::Encoder;
+use crate::cdc::run::each;
 use crate::deletes::DeleteLoader;
 use crate::dv::DeletionVector;
 use crate::expr::{FilePruner, Pred};
@@ -26,9 +27,6 @@ use crate::manifest::{DataFile, Metrics};
 use crate::scan::{Planned, plan};
 use crate::types::{arrow_field, arrow_schema, column_at, decode_bound, field_path, prune_fields};
 use crate::{Error, Result, Table};
-
-/// Files scanned at a time.
-const FILE_CONCURRENCY: usize = 2;
 
 /// The keys that a batch of changes deletes or replaces in the target.
 pub struct Keys {
@@ -317,7 +315,11 @@ pub async fn find(target: &Table, keys: Arc<Keys>) -> Result<Found> {
             equality: Vec::new(),
         })
         .collect();
-    let shared = Arc::new(Search { filter: prefilter(&keys), counts: Mutex::new(keys.counts.clone()), keys });
+    let shared = Arc::new(Search {
+        filter: Hashed::new(keys.counts.len(), keys.counts.keys()),
+        counts: Mutex::new(keys.counts.clone()),
+        keys,
+    });
     let reader = RowReader::new(
         target.io().clone(),
         metadata.clone(),
@@ -328,19 +330,11 @@ pub async fn find(target: &Table, keys: Arc<Keys>) -> Result<Found> {
     .row_groups(shared.clone());
     let loader = Arc::new(DeleteLoader::new(target.io().clone(), metadata));
     let place = target.ident().to_string();
-    let found: Vec<Option<(String, DeletionVector)>> = futures::stream::iter(tasks)
-        .map(|diff| {
-            let (reader, loader, shared, place) = (reader.clone(), loader.clone(), shared.clone(), place.clone());
-            async move {
-                // a task a file: decoding runs on all cores
-                tokio::spawn(async move { search(&reader, &loader, &shared, diff).await.map_err(|e| e.at(place)) })
-                    .await
-                    .map_err(|e| Error::internal(format!("key search: {e}")))?
-            }
-        })
-        .buffer_unordered(FILE_CONCURRENCY)
-        .try_collect()
-        .await?;
+    let found = each(tasks, |diff| {
+        let (reader, loader, shared, place) = (reader.clone(), loader.clone(), shared.clone(), place.clone());
+        async move { search(&reader, &loader, &shared, diff).await.map_err(|e| e.at(place)) }
+    })
+    .await?;
     let counts = shared.counts.lock().map_err(|_| Error::internal("a key search panicked"))?;
     let missing = counts.values().filter(|n| **n > 0 && **n != u32::MAX).count();
     Ok(Found { planned, positions: found.into_iter().flatten().collect(), missing })
@@ -349,7 +343,8 @@ pub async fn find(target: &Table, keys: Arc<Keys>) -> Result<Found> {
 struct Search {
     keys: Arc<Keys>,
     counts: Mutex<HashMap<Box<[u8]>, u32>>,
-    filter: Vec<u64>,
+    /// Most rows are turned away by it, without a look into the map.
+    filter: Hashed,
 }
 
 /// Index of the leaf column with a field id at the top of the schema.
@@ -430,28 +425,6 @@ fn page_may_match(column: &KeyColumn, index: &ColumnIndexMetaData, page: usize) 
     }
 }
 
-/// A bit a key, by hash: most rows of a large table are turned away without a look into the map.
-fn prefilter(keys: &Keys) -> Vec<u64> {
-    let words = (keys.counts.len() * 16).next_power_of_two().max(64) / 64;
-    let mut bits = vec![0u64; words];
-    for k in keys.counts.keys() {
-        let h = quick_hash(k) as usize;
-        bits[(h >> 6) & (words - 1)] |= 1 << (h & 63);
-    }
-    bits
-}
-
-fn quick_hash(bytes: &[u8]) -> u64 {
-    let mut h = 0xcbf2_9ce4_8422_2325u64;
-    for chunk in bytes.chunks(8) {
-        let mut word = [0u8; 8];
-        word[..chunk.len()].copy_from_slice(chunk);
-        h = (h ^ u64::from_le_bytes(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        h ^= h >> 29;
-    }
-    h
-}
-
 async fn search(
     reader: &RowReader,
     loader: &DeleteLoader,
@@ -462,7 +435,6 @@ async fn search(
     let prepared = Arc::new(reader.prepare(&diff, loader).await?);
     let mut stream = reader.read(prepared, None).await?;
     let mut hit = DeletionVector::new();
-    let words = shared.filter.len();
     while let Some(c) = stream.try_next().await? {
         let picked = shared.keys.candidates(&c.rows)?;
         let rows = match &picked {
@@ -472,8 +444,7 @@ async fn search(
         };
         for (n, row) in rows.iter().enumerate() {
             let i = picked.as_ref().map_or(n, |p| p.value(n) as usize);
-            let h = quick_hash(row.as_ref()) as usize;
-            if shared.filter[(h >> 6) & (words - 1)] & (1 << (h & 63)) == 0 {
+            if !shared.filter.may_hold(row.as_ref()) {
                 continue;
             }
             let mut counts = shared.counts.lock().map_err(|_| Error::internal("a key search panicked"))?;

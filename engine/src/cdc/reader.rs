@@ -29,6 +29,9 @@ use crate::{Error, Result};
 
 /// Rows a batch.
 const BATCH_ROWS: usize = 8192;
+/// Gaps of fewer rows between selected ones are read too where the deletes tell the rows apart: less than a page, they are decoded
+/// either way, and a run costs more than its rows.
+const SHORT_GAP: usize = 256;
 
 /// A row goes or comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -216,7 +219,7 @@ impl RowReader {
         let mut all = DeletionVector::new();
         all.insert_range(0..u64::try_from(file.record_count).unwrap_or(0))?;
         let narrow = self.lineage_only()?;
-        let opened = narrow.open(&side.entry, &sets, &all, false).await?;
+        let opened = narrow.open(&side.entry, &sets, &all, 0, false).await?;
         let (mut stream, mut at) = (opened.stream, 0u64);
         while let Some(batch) = stream.try_next().await.map_err(|e| e.at(&file.path))? {
             for set in &sets {
@@ -245,7 +248,9 @@ impl RowReader {
         }
         let sets: Vec<&EqualityDeletes> = p.before_deletes.equality.iter().chain(&p.after_deletes.equality).collect();
         let place = entry.file.path.clone();
-        let opened = self.open(&entry, sets, selected, true).await.map_err(|e| e.at(&place))?;
+        // what is no candidate is alike on both sides, and `split` drops it
+        let gap = if only.is_none() { SHORT_GAP } else { 0 };
+        let opened = self.open(&entry, sets, selected, gap, true).await.map_err(|e| e.at(&place))?;
         let mut positions = Positions(opened.positions.into());
         let (adapter, filter) = (opened.adapter, self.filter.clone());
         Ok(opened
@@ -261,11 +266,13 @@ impl RowReader {
             .boxed())
     }
 
+    /// The selected rows, and those in gaps of less than `gap` rows between them.
     async fn open<'a>(
         &self,
         entry: &ManifestEntry,
         sets: impl IntoIterator<Item = &'a EqualityDeletes>,
         selected: &DeletionVector,
+        gap: usize,
         lineage: bool,
     ) -> Result<Opened> {
         let file = &entry.file;
@@ -323,8 +330,16 @@ impl RowReader {
                 let (from, to) = (r.start.max(start), r.end.min(end));
                 if from < to && wanted {
                     for r in clip(from - start..to - start, pages.as_deref()) {
-                        positions.push(start + r.start..start + r.end);
-                        ranges.push(taken + r.start as usize..taken + r.end as usize);
+                        let (at, end) = (start + r.start, start + r.end);
+                        let next = taken + r.start as usize..taken + r.end as usize;
+                        let here = ranges.len() > before;
+                        match (ranges.last_mut(), positions.last_mut()) {
+                            (Some(r), Some(p)) if here && next.start - r.end < gap => (r.end, p.end) = (next.end, end),
+                            _ => {
+                                positions.push(at..end);
+                                ranges.push(next);
+                            }
+                        }
                     }
                 }
                 if r.end > end {

@@ -41,3 +41,7 @@ lint:
 # Take the facts of known advisories anew, from a checkout of the RustSec advisory database
 advisories DB:
     FLOE_ADVISORY_DB={{DB}} cargo test --workspace --test dependencies take_advisories -- --ignored
+
+# Take the instruction counts of this machine as the reviewed ones
+accept-instructions:
+    FLOE_ACCEPT=instructions cargo test --workspace --test instructions

@@ -31,6 +31,8 @@ enum Command {
     Sql(cli::sql::SqlArgs),
     /// Judge a table's raw bytes, clause by clause
     Audit(cli::audit::AuditArgs),
+    /// Say whether a table should be copy-on-write or merge-on-read, and when to compact it
+    Advise(cli::advise::AdviseArgs),
     /// Read the changes of a table, or keep a copy in step
     Cdc(cli::cdc::CdcArgs),
     /// Look into a Puffin file, or check its deletion vectors
@@ -110,6 +112,7 @@ async fn run() -> ExitCode {
         Command::Cdc(a) => return cli::cdc::run(a).await,
         Command::Io(a) => return cli::io::run(a).await,
         Command::Audit(a) => return cli::audit::run(a).await,
+        Command::Advise(a) => cli::advise::run(&a).await,
         Command::Bench(a) => cli::bench::run(&a).await,
         Command::Histories(a) => cli::histories::run(&a).await,
         Command::Maintenance(a) => cli::maintenance::run(&a).await,

@@ -1,5 +1,7 @@
 //! The `floe` command as a user runs it: the README's tour, what bad input does, and what a killed process leaves behind.
 
+#[path = "cli/advise.rs"]
+mod advise;
 #[path = "cli/io.rs"]
 mod io;
 #[path = "cli/messages.rs"]

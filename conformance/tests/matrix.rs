@@ -41,24 +41,38 @@ fn results_of(
     }
 }
 
+/// Ways that go through the scenarios at once, each with a floe and a warehouse of its own.
+const WAYS: usize = 2;
+
 async fn run(chosen: Option<&[&str]>) -> Results {
     let tmp = tempfile::tempdir().expect("temporary folder");
-    let warehouse = tmp.path().join("warehouse");
-    std::fs::create_dir_all(&warehouse).expect("folder");
-    let floe = Floe::new(&warehouse, "ice").expect("a catalog of a folder");
-    let engines =
-        vec![EngineRow { name: "floe".into(), version: floe.hello().version.clone(), ..EngineRow::default() }];
-    let seat = Seat::new(Box::new(floe));
-    let session = Session { warehouse, catalog: "ice".into(), prefix: "by".into() };
     let root = scenario::find_root().expect("scenarios");
     let mut scenarios = scenario::load_all(&root, "*").expect("valid scenarios");
     if let Some(chosen) = chosen {
         scenarios.retain(|s| chosen.contains(&s.id.as_str()));
         assert_eq!(scenarios.len(), chosen.len());
     }
+    let mut engines = Vec::new();
+    let mut tasks = Vec::new();
+    for (way, part) in scenarios.chunks(scenarios.len().div_ceil(WAYS)).enumerate() {
+        let warehouse = tmp.path().join(way.to_string()).join("warehouse");
+        std::fs::create_dir_all(&warehouse).expect("folder");
+        let floe = Floe::new(&warehouse, "ice").expect("a catalog of a folder");
+        let version = floe.hello().version.clone();
+        engines = vec![EngineRow { name: "floe".into(), version, ..EngineRow::default() }];
+        let (part, seat) = (part.to_vec(), Seat::new(Box::new(floe)));
+        let session = Session { warehouse, catalog: "ice".into(), prefix: "by".into() };
+        tasks.push(tokio::spawn(async move {
+            let mut cells = Vec::new();
+            for s in &part {
+                cells.extend(run_scenario(&session, &[&seat], s, 0, &[0]).await);
+            }
+            cells
+        }));
+    }
     let mut cells = Vec::new();
-    for s in &scenarios {
-        cells.extend(run_scenario(&session, &[&seat], s, 0, &[0]).await);
+    for t in tasks {
+        cells.extend(t.await.expect("a way that ends"));
     }
     let book = deviations::parse(deviations::FILE).expect("known deviations");
     let stale_deviations = deviations::apply(&book, &mut cells, &engines, chosen.is_none());

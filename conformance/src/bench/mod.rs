@@ -1,10 +1,15 @@
 //! The cross-engine benchmark: one workload on every engine that is there, in one interleaved run. Rows are compared with a
 //! model before any time counts; every sample is kept, and the table is made from the samples alone.
 
+pub mod advise;
 pub mod cdc;
+pub mod charts;
+pub mod costs;
+pub mod deletes;
 mod model;
 mod run;
 mod table;
+pub mod verdict;
 
 #[cfg(test)]
 mod tests;
@@ -15,6 +20,17 @@ use serde::{Deserialize, Serialize};
 pub use run::run;
 pub use table::text;
 
+/// The reviewed run of the workload `deletes`: what `floe advise` predicts with, and the charts of every report.
+const REVIEWED: &str = include_str!("../../../reports/bench-deletes.json");
+
+/// The reviewed run of the workload `deletes`.
+///
+/// # Panics
+/// Never: a test reads it.
+pub fn reviewed() -> Report {
+    serde_json::from_str(REVIEWED).expect("the reviewed run")
+}
+
 /// What is measured.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
@@ -24,7 +40,12 @@ pub enum Workload {
     Statements,
     /// Changelog and sync
     Cdc,
+    /// DELETE, scan and compaction by share of the rows, place and mode
+    Deletes,
 }
+
+/// The mode of a table whose deletes are V2 position delete files; its strategy is merge-on-read.
+pub const POSITION_DELETES: &str = "position-deletes";
 
 /// How large and how often.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -36,8 +57,12 @@ pub struct Plan {
     pub rows: u32,
     /// Warm samples of each measurement, after one cold one.
     pub samples: u32,
-    /// Strategies of the tables, of the sources for [`Workload::Cdc`]: `merge-on-read`, `copy-on-write`.
+    /// Strategies of the tables, of the sources for [`Workload::Cdc`]: `merge-on-read`, `copy-on-write`; for
+    /// [`Workload::Deletes`] [`POSITION_DELETES`] too.
     pub modes: Vec<String>,
+    /// How many small deletes [`Workload::Deletes`] makes one after the other.
+    #[serde(default)]
+    pub small_deletes: u32,
 }
 
 /// An engine of the run.
@@ -52,7 +77,7 @@ pub struct Contender {
 }
 
 /// One measured call, as it happened.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// What was measured: `insert`, `delete one row`, `scan narrow, 1 % deleted`, …
     pub what: String,
@@ -70,14 +95,35 @@ pub struct Sample {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// Bytes the statement added to the table's folder; 0 for a query.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub bytes: u64,
     /// Rows that it handled, where that is what its speed is measured by.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub rows: u64,
     /// Peak memory of floe's process during it, in MiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_mib: Option<f64>,
+    /// Share of the rows that were deleted, in per cent, where that is what varies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub percent: Option<f64>,
+    /// Where they lie: `scattered` or `clustered`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub place: String,
+}
+
+impl Sample {
+    /// What was measured, with the share of rows and their place where those vary: `delete 1 % scattered`.
+    pub fn name(&self) -> String {
+        match self.percent {
+            Some(p) => format!("{} {p} % {}", self.what, self.place),
+            None => self.what.clone(),
+        }
+    }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde hands over a reference
+fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 /// Everything of a run.

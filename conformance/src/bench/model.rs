@@ -79,6 +79,11 @@ impl Model {
         }
     }
 
+    /// Deletes the rows whose id is chosen.
+    pub fn delete(&mut self, chosen: impl Fn(u32) -> bool) {
+        (0u32..).zip(&mut self.0).filter(|(id, _)| chosen(*id)).for_each(|(_, n)| *n = None);
+    }
+
     /// The answer to [`NARROW`] or [`WIDE`], as texts.
     pub fn answer(&self, wide: bool) -> Vec<String> {
         let live = || (0u32..).zip(&self.0).filter_map(|(id, n)| Some((u64::from(id), u64::from((*n)?))));

@@ -108,8 +108,7 @@ impl Run<'_> {
             seconds: s.broken.is_empty().then_some(seconds),
             reason: s.broken.clone(),
             bytes: bytes(Path::new(&table.location)).saturating_sub(before),
-            rows: 0,
-            peak_mib: None,
+            ..Sample::default()
         });
     }
 
@@ -158,9 +157,7 @@ impl Run<'_> {
                             round,
                             seconds,
                             reason,
-                            bytes: 0,
-                            rows: 0,
-                            peak_mib: None,
+                            ..Sample::default()
                         });
                     }
                 }

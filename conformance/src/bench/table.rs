@@ -20,7 +20,7 @@ pub fn text(r: &Report) -> String {
     }
     let _ = writeln!(
         out,
-        "\n{:44} {:14} {:10} {:10} {:>8} {:>8} {:>15} {:>9} {:>10} {:>10} {:>8}",
+        "\n{:44} {:16} {:10} {:10} {:>8} {:>8} {:>15} {:>9} {:>10} {:>10} {:>8}",
         "measurement",
         "mode",
         "engine",
@@ -33,16 +33,17 @@ pub fn text(r: &Report) -> String {
         "rows/s",
         "peak MiB"
     );
-    let mut order: Vec<(&str, &str)> = Vec::new();
-    let mut lines: BTreeMap<(&str, &str, &str, &str), Line<'_>> = BTreeMap::new();
+    let mut order: Vec<(String, &str)> = Vec::new();
+    let mut lines: BTreeMap<(String, &str, &str, &str), Line<'_>> = BTreeMap::new();
     for s in &r.samples {
-        if !order.contains(&(&s.what, &s.mode)) {
-            order.push((&s.what, &s.mode));
+        let what = s.name();
+        if !order.iter().any(|o| o.0 == what && o.1 == s.mode) {
+            order.push((what.clone(), &s.mode));
         }
-        lines.entry((&s.what, &s.mode, &s.writer, &s.engine)).or_default().push(s);
+        lines.entry((what, &s.mode, &s.writer, &s.engine)).or_default().push(s);
     }
-    for (what, mode) in order {
-        let these = || lines.iter().filter(|(k, _)| k.0 == what && k.1 == mode);
+    for (what, mode) in &order {
+        let these = || lines.iter().filter(|(k, _)| k.0 == *what && k.1 == *mode);
         // statements run on tables of their own, queries on the same ones
         let floe = |writer: &str| {
             let same = these().find(|(k, _)| k.3 == "floe" && (k.2 == writer || writer.is_empty()));
@@ -58,7 +59,7 @@ pub fn text(r: &Report) -> String {
 }
 
 fn line(what: &str, mode: &str, engine: &str, writer: &str, samples: &Line<'_>, base: Option<f64>) -> String {
-    let head = format!("{what:44} {mode:14} {engine:10} {writer:10}");
+    let head = format!("{what:44} {mode:16} {engine:10} {writer:10}");
     if let Some(s) = samples.iter().find(|s| s.seconds.is_none()) {
         return format!(
             "{head} - ({})",

@@ -20,10 +20,15 @@ The workload cdc updates 1 % and 2 % of a source and reads the changes: floe and
 the whole table before and after. floe brings a copy into step by its sync, Spark by MERGE of the view. The changes and every copy are \
 compared with the model; the last lines say how far the targets are.
 
+The workload deletes varies the share of rows that a DELETE deletes (0.001 to 50 %), scattered and clustered, in tables with deletion \
+vectors (merge-on-read), V2 position deletes and copy-on-write; then makes many small deletes and a compaction. OUT/bench.html has the \
+charts: cost by share, where one mode begins to win, cost of writing against cost of reading.
+
 Examples:
   floe bench --engines floe,duckdb --rows 1000000
   floe bench --engines floe,spark35,duckdb,polars,pyiceberg --rows 20000000 --modes merge-on-read
-  floe bench --workload cdc --rows 20000000 --samples 3")]
+  floe bench --workload cdc --rows 20000000 --samples 3
+  floe bench --workload deletes --engines floe,spark35 --rows 2000000")]
 pub struct BenchArgs {
     /// What is measured
     #[arg(long, value_enum, default_value = "statements")]
@@ -37,10 +42,13 @@ pub struct BenchArgs {
     /// Warm samples of each measurement, after a cold one
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=20))]
     samples: u32,
-    /// Strategies of DELETE, UPDATE and MERGE (of the source, for cdc)
-    #[arg(long, value_delimiter = ',', default_value = "merge-on-read,copy-on-write",
-          value_parser = ["merge-on-read", "copy-on-write"])]
+    /// Strategies of DELETE, UPDATE and MERGE (of the source, for cdc); position-deletes, of V2, for deletes [default: all that the
+    /// workload has]
+    #[arg(long, value_delimiter = ',', value_parser = ["merge-on-read", "copy-on-write", bench::POSITION_DELETES])]
     modes: Vec<String>,
+    /// Small deletes that the workload deletes makes one after the other
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(..=10_000))]
+    small_deletes: u32,
     /// Folder of the results; tables of an earlier run in it are removed
     #[arg(long, default_value = "out-bench")]
     out: PathBuf,
@@ -59,12 +67,27 @@ pub async fn run(args: &BenchArgs) -> Result<i32, String> {
     until_asked_to_end(measure(args)).await
 }
 
+/// The modes that were asked for, or all that the workload has.
+fn modes(args: &BenchArgs) -> Result<Vec<String>, String> {
+    let deletes = args.workload == Workload::Deletes;
+    if args.modes.iter().any(|m| m == bench::POSITION_DELETES) && !deletes {
+        return Err("--modes position-deletes is of --workload deletes".into());
+    }
+    if !args.modes.is_empty() {
+        return Ok(args.modes.clone());
+    }
+    let mut all = vec!["merge-on-read".to_string(), "copy-on-write".to_string()];
+    all.extend(deletes.then(|| bench::POSITION_DELETES.to_string()));
+    Ok(all)
+}
+
 async fn measure(args: &BenchArgs) -> Result<i32, String> {
     let cdc = args.workload == Workload::Cdc;
+    let modes = modes(args)?;
     let mut names = args.engines.clone();
     if names.is_empty() {
         names = ["floe", "spark35", "duckdb"].map(String::from).to_vec();
-        if !cdc {
+        if args.workload == Workload::Statements {
             names.extend(["polars", "pyiceberg"].map(String::from));
         }
     }
@@ -92,7 +115,13 @@ async fn measure(args: &BenchArgs) -> Result<i32, String> {
             None => absent.push((row.name, row.skipped)),
         }
     }
-    let plan = Plan { workload: args.workload, rows: args.rows, samples: args.samples, modes: args.modes.clone() };
+    let plan = Plan {
+        workload: args.workload,
+        rows: args.rows,
+        samples: args.samples,
+        modes,
+        small_deletes: args.small_deletes,
+    };
     let warehouse = out.join("warehouse");
     let tell = |what: &str| {
         tracing::info!("{what}");
@@ -101,6 +130,7 @@ async fn measure(args: &BenchArgs) -> Result<i32, String> {
     let report = match plan.workload {
         Workload::Statements => bench::run(&plan, &warehouse, &mut drivers, absent, &tell).await,
         Workload::Cdc => bench::cdc::run(&plan, &warehouse, &mut drivers, absent, &tell).await?,
+        Workload::Deletes => bench::deletes::run(&plan, &warehouse, &mut drivers, absent, &tell).await,
     };
     for d in &mut drivers {
         d.stop().await;
@@ -116,6 +146,9 @@ async fn measure(args: &BenchArgs) -> Result<i32, String> {
     };
     write("bench.json", &serde_json::to_vec(&report).map_err(|e| e.to_string())?)?;
     write("bench.txt", text.as_bytes())?;
+    if args.workload == Workload::Deletes {
+        write("bench.html", bench::charts::page(&report)?.as_bytes())?;
+    }
     print!("{text}");
     Ok(i32::from(report.samples.iter().any(|s| s.reason.starts_with("wrong rows"))))
 }

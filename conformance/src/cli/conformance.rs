@@ -1,6 +1,6 @@
 //! `floe conformance`: the main job. floe's own cells come first; the other engines join when they are installed and started.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -47,7 +47,8 @@ ran; 130 stopped by Ctrl-C.
 Examples:
   floe conformance --engines floe --scenario 'dv/*'
   floe conformance --engines floe,spark35,duckdb --out out
-  floe conformance --engines floe --engine-cmd 'python3 my_driver.py'")]
+  floe conformance --engines floe --engine-cmd 'python3 my_driver.py'
+  floe conformance --again out --out out-again")]
 pub struct ConformanceArgs {
     /// Engines to run, by name; floe and every engine of the default run unless given. One that cannot be had here is skipped,
     /// with its reason
@@ -59,6 +60,10 @@ pub struct ConformanceArgs {
     /// Scenarios whose id matches (`dv/*`) or contains this text
     #[arg(long, default_value = ALL)]
     scenario: String,
+    /// Only the scenarios of which an earlier run (`results.json` or its folder) has a cell that was not accepted, or another verdict
+    /// than the reviewed one
+    #[arg(long, value_name = "RUN", conflicts_with = "scenario")]
+    again: Option<PathBuf>,
     /// Add this many generated histories; what an engine fails is cut down and written to OUT/generated as a scenario file
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=10_000))]
     generated: u64,
@@ -109,6 +114,14 @@ async fn conformance(args: &ConformanceArgs) -> Result<i32, String> {
     let (with_floe, chosen) = choose(args)?;
     let mut scenarios = scenario::load_all(&root, &args.scenario)
         .map_err(|faults| faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
+    if let Some(run) = &args.again {
+        let open = open_scenarios(&report::read(run)?, &reviewed(&root)?.1);
+        if open.is_empty() {
+            return Err(format!("{}: every cell was accepted, nothing is to be run again", run.display()));
+        }
+        scenarios.retain(|s| open.contains(&s.id));
+    }
+    let whole = args.scenario == ALL && args.again.is_none();
     let histories: Vec<History> = (0..args.generated).map(|i| History::of(args.seed.wrapping_add(i))).collect();
     scenarios.extend(histories.iter().map(History::scenario));
     if scenarios.is_empty() {
@@ -147,7 +160,7 @@ async fn conformance(args: &ConformanceArgs) -> Result<i32, String> {
     let mut put_on = Vec::new();
     let results = |field: &Field, catalogs: &[CatalogResult]| {
         let (engines, mut cells) = field.so_far(&scenarios);
-        let stale_deviations = deviations::apply(&book, &mut cells, &engines, args.scenario == ALL);
+        let stale_deviations = deviations::apply(&book, &mut cells, &engines, whole);
         let (scenarios, seconds) = (scenarios.clone(), begin.elapsed().as_secs_f64());
         let launcher = format!("{:?}", args.launcher).to_lowercase();
         let floe = env!("CARGO_PKG_VERSION").into();
@@ -176,7 +189,7 @@ async fn conformance(args: &ConformanceArgs) -> Result<i32, String> {
         if !starting.is_empty() {
             say(format!("floe alone: {}", report::terminal::summary(&results(&field, &[]))));
         }
-        if args.scenario == ALL || !args.catalogs.is_empty() {
+        if whole || !args.catalogs.is_empty() {
             bar.set_message("catalogs");
             put_on = catalogs::run(&out.join("catalogs"), &args.catalogs).await;
         }
@@ -228,11 +241,7 @@ fn finish(args: &ConformanceArgs, root: &Path, out: &Path, results: &Results) ->
     report::write_all(results, out).map_err(|e| format!("cannot write reports into {}: {e}", out.display()))?;
     print!("{}", report::terminal::text(results));
     proof::unproven(results).iter().for_each(|line| println!("{line}"));
-    let file = root.parent().unwrap_or(root).join("reports/matrix.txt");
-    let reviewed = match std::fs::read_to_string(&file) {
-        Ok(text) => verdicts::parse(&text).map_err(|e| format!("{}: {e}", file.display()))?,
-        Err(_) => std::collections::BTreeMap::new(),
-    };
+    let (file, reviewed) = reviewed(root)?;
     let changed = verdicts::changes(&reviewed, &verdicts::of(results));
     if args.accept {
         std::fs::write(&file, verdicts::accept(&reviewed, results)).map_err(|e| format!("{}: {e}", file.display()))?;
@@ -247,6 +256,23 @@ fn finish(args: &ConformanceArgs, root: &Path, out: &Path, results: &Results) ->
         eprintln!("floe: {what}");
     }
     Ok(i32::from(!results.green() || (!args.accept && !changed.is_empty()) || missing.is_some()))
+}
+
+/// The file of the reviewed verdicts, and what it says; nothing when it is not there.
+fn reviewed(root: &Path) -> Result<(PathBuf, BTreeMap<verdicts::Key, String>), String> {
+    let file = root.parent().unwrap_or(root).join("reports/matrix.txt");
+    let said = match std::fs::read_to_string(&file) {
+        Ok(text) => verdicts::parse(&text).map_err(|e| format!("{}: {e}", file.display()))?,
+        Err(_) => BTreeMap::new(),
+    };
+    Ok((file, said))
+}
+
+/// Scenarios of which a run has a cell that is not accepted, or another verdict than the reviewed one.
+fn open_scenarios(run: &Results, reviewed: &BTreeMap<verdicts::Key, String>) -> BTreeSet<String> {
+    let now = verdicts::of(run);
+    let changed = now.iter().filter(|(k, v)| reviewed.get(*k).is_some_and(|old| old != *v)).map(|(k, _)| k.0.clone());
+    run.cells.iter().filter(|c| !c.accepted).map(|c| c.scenario.clone()).chain(changed).collect()
 }
 
 /// An engine without which the run answers nothing that was asked.

@@ -1,5 +1,6 @@
 //! Subcommands of `floe`.
 
+pub mod advise;
 pub mod audit;
 pub mod bench;
 pub mod cdc;

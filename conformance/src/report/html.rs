@@ -6,6 +6,7 @@ use minijinja::{Environment, context};
 use serde_json::json;
 
 use super::{FIGURES, Tally, axis};
+use crate::bench::{charts, reviewed};
 use crate::matrix::result::Results;
 use crate::scenario::CAPABILITIES;
 
@@ -33,6 +34,13 @@ pub fn page(r: &Results) -> Result<String, String> {
     data["clauses"] = json!(used);
     data["capabilities"] = json!(CAPABILITIES.iter().map(|c| c.0).collect::<Vec<_>>());
     data["figures_note"] = json!(FIGURES);
+    let measured = reviewed();
+    data["cost"] = json!({
+        "machine": measured.machine,
+        "rows": measured.plan.rows,
+        "engines": measured.engines.iter().map(|e| format!("{} {}", e.name, e.version)).collect::<Vec<_>>(),
+        "charts": charts::charts(&measured)?,
+    });
     // `</script>` inside the data would end it
     let text = data.to_string().replace('<', "\\u003c");
     let grid: Vec<_> = writers

@@ -104,6 +104,12 @@ function catalog(name) {
   return `<p class="crumb">${link("catalogs", "Catalogs")}</p><h1>${esc(c.title)}</h1><div class="box"><span class="tag ${catalogKind(c)}">${KINDS[catalogKind(c)].sign} ${esc(c.outcome)}</span> ${esc(c.reason)}</div>
 <h2>To run this one</h2>${commandBox(c.command)}${c.checks.length ? `<h2>Steps</h2>${c.checks.map(k => checkLine(k, false)).join("")}` : ""}`;
 }
+function cost() {
+  const c = D.cost || {charts: []};
+  if (!c.charts.length) return `<h1>Copy-on-write against merge-on-read</h1>${empty("Nothing was measured.")}`;
+  return `<h1>Copy-on-write against merge-on-read</h1><p class="soft">Not of this run: the measured run that floe keeps, ${esc(c.engines.join(", "))}, ${c.rows.toLocaleString("en")} rows in 4 data files, on ${esc(c.machine)}. For one table: <code>floe advise ns.t</code>. On your machine:</p>
+${commandBox("cargo floe bench --workload deletes")}<div class="charts">${c.charts.map(x => `<figure><figcaption><b>${esc(x.title)}</b><br><span class="soft small">${esc(x.note)}</span></figcaption>${x.svg}<details><summary>In numbers</summary><pre>${esc(x.table)}</pre></details></figure>`).join("")}</div>`;
+}
 function overview(query) {
   const feature = query.get("feature") || "", rows = query.get("rows") || "area";
   const cells = feature ? D.cells.filter(c => features(c).includes(feature)) : D.cells;
@@ -246,7 +252,7 @@ function notPassed(query) {
 function show() {
   const {path, query} = params(), page = path[0] || "";
   main.innerHTML = page === "scenarios" ? list(query) : page === "scenario" ? scenario(path.slice(1).join("/"), query) : page === "engines" ? `<h1>Engines</h1>${engineTable(D.engines)}`
-    : page === "engine" ? engine(path[1], query) : page === "catalogs" ? catalogList() : page === "catalog" ? catalog(path[1]) : page === "open" ? notPassed(query) : page === "" ? overview(query) : `<h1>No such page</h1>${empty(`<a href="#/">To the overview</a>`)}`;
+    : page === "engine" ? engine(path[1], query) : page === "catalogs" ? catalogList() : page === "cost" ? cost() : page === "catalog" ? catalog(path[1]) : page === "open" ? notPassed(query) : page === "" ? overview(query) : `<h1>No such page</h1>${empty(`<a href="#/">To the overview</a>`)}`;
   const nav = {scenario: "scenarios", engine: "engines", catalog: "catalogs"}[page] ?? page;
   document.querySelectorAll("nav a").forEach(a => a.dataset.page === nav ? a.setAttribute("aria-current", "page") : a.removeAttribute("aria-current"));
   document.title = (main.querySelector("h1")?.textContent || "report") + " – floe conformance";

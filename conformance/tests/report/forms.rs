@@ -287,6 +287,14 @@ fn a_changed_verdict_fails_the_run_until_it_is_accepted() {
     let (code, text) = run(&[]);
     assert_eq!(code, 1, "better than reviewed is a change too: {text}");
     assert!(text.contains("dv/repeated-deletes floe -> audit: fail became pass"), "{text}");
+    // what is open in that run is run again, and nothing else
+    let smoke = "dv/smoke.toml";
+    std::fs::copy(here.join("../scenarios").join(smoke), tmp.path().join("scenarios").join(smoke)).expect("copies");
+    let again = ["conformance", "--engines", "floe", "--again", "out", "--out", "again"];
+    let (code, text) = floe(tmp.path(), &again);
+    assert!(code == 1 && text.contains("dv/repeated-deletes") && !text.contains("dv/smoke"), "{code}: {text}");
     assert_eq!(run(&["--accept"]).0, 0);
     assert_eq!(run(&[]).0, 0, "accepted");
+    let (code, text) = floe(tmp.path(), &again);
+    assert!(code == 1 && text.contains("every cell was accepted"), "{code}: {text}");
 }

@@ -17,6 +17,7 @@ fn places() -> Vec<(&'static str, String)> {
         ("open", "#/open".into()),
         ("catalogs", "#/catalogs".into()),
         ("catalog", "#/catalog/broken".into()),
+        ("cost", "#/cost".into()),
     ]
 }
 
@@ -56,6 +57,7 @@ async fn the_page_works_from_disk_in_a_browser() {
     filters(&b, &page).await;
     engine_and_nowhere(&b, &page).await;
     catalogs(&b, &page).await;
+    cost(&b, &page).await;
     assert_eq!(b.complaints().await, Vec::<String>::new());
     b.close().await;
 }
@@ -154,6 +156,21 @@ async fn engine_and_nowhere(b: &Browser, page: &str) {
         seen.push(b.text("#theme").await);
     }
     assert_eq!(seen, ["Light", "Dark", "Auto"]);
+}
+
+async fn cost(b: &Browser, page: &str) {
+    b.open(page).await;
+    b.click("nav a[data-page=cost]").await;
+    assert!(b.text("#main").await.contains("floe: what a DELETE costs, rows scattered"));
+    // two of cost and two of scans, the break-even and the trade for floe; small deletes
+    assert!(b.count("figure svg").await >= 7);
+    assert!(b.count("figure svg polyline").await >= 14, "curves");
+    let ink = b.js("return getComputedStyle(document.querySelector('figure svg text')).fill").await;
+    assert_eq!(
+        ink,
+        b.js("return getComputedStyle(document.querySelector('#main')).color").await,
+        "text follows light and dark"
+    );
 }
 
 async fn catalogs(b: &Browser, page: &str) {

@@ -338,11 +338,7 @@ impl Run<'_> {
             writer: "floe".into(),
             mode: s.mode.clone(),
             round,
-            seconds: None,
-            reason: String::new(),
-            bytes: 0,
-            rows: 0,
-            peak_mib: None,
+            ..Sample::default()
         }
     }
 

@@ -12,7 +12,7 @@ use crate::value::Rows;
 
 fn plan(rows: u32) -> Plan {
     let modes = vec!["merge-on-read".into(), "copy-on-write".into()];
-    Plan { workload: Workload::Cdc, rows, samples: 1, modes }
+    Plan { workload: Workload::Cdc, rows, samples: 1, modes, small_deletes: 0 }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -88,6 +88,7 @@ fn targets_are_met_missed_or_not_measured() {
         bytes: 0,
         rows: 1,
         peak_mib,
+        ..Sample::default()
     };
     let engine = |name: &str| Contender { name: name.into(), version: String::new(), iceberg: String::new() };
     let report = Report {

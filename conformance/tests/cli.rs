@@ -221,8 +221,8 @@ fn versions(at: &Path) -> usize {
 }
 
 fn table_folder(at: &Path) -> PathBuf {
-    let found = files(at).into_iter().map(|f| f.0);
-    let metadata = found.filter(|f| f.to_string_lossy().ends_with(".metadata.json")).next_back();
+    let mut found = files(at).into_iter().map(|f| f.0);
+    let metadata = found.rfind(|f| f.to_string_lossy().ends_with(".metadata.json"));
     metadata.and_then(|f| f.parent()?.parent().map(Path::to_path_buf)).expect("a table")
 }
 

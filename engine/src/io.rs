@@ -154,7 +154,7 @@ impl FileIo {
     /// Whole file.
     pub async fn read(&self, location: &str) -> Result<Bytes> {
         let (store, _, path) = self.resolve(location)?;
-        Ok(store.get(&path).await.map_err(|e| at(e, location))?.bytes().await.map_err(|e| at(e, location))?)
+        store.get(&path).await.map_err(|e| at(e, location))?.bytes().await.map_err(|e| at(e, location))
     }
 
     /// Bytes `range` of a file, in one request.

@@ -88,7 +88,7 @@ pub struct Field {
 
 impl Node {
     /// The node with an optional wrapper (union with null) removed, and whether it was optional.
-    pub fn unwrap_optional<'a>(&'a self) -> (&'a Node, bool) {
+    pub fn unwrap_optional(&self) -> (&Node, bool) {
         if let Node::Union(u) = self
             && let Some(n) = u.iter().find(|n| !matches!(***n, Node::Null))
         {

@@ -190,7 +190,7 @@ pub(super) fn report(
     absent: Vec<(String, String)>,
     samples: Vec<Sample>,
 ) -> Report {
-    let one = |d: &Box<dyn Driver>| Contender {
+    let one = |d: &dyn Driver| Contender {
         name: d.name().into(),
         version: d.hello().version.clone(),
         iceberg: d.hello().iceberg.clone(),
@@ -200,7 +200,7 @@ pub(super) fn report(
         floe: env!("CARGO_PKG_VERSION").into(),
         machine: machine(),
         plan: plan.clone(),
-        engines: drivers.iter().map(one).collect(),
+        engines: drivers.iter().map(|d| one(d.as_ref())).collect(),
         absent,
         samples,
     }

@@ -75,7 +75,7 @@ fn change(s: &str) -> Result<Change, String> {
     const ALLOWED: &str = "a number of rows from 1 on, or more than 0% up to 100%";
     match s.strip_suffix('%') {
         Some(p) => number(p, ALLOWED, |n| n > 0.0 && n <= 100.0).map(Change::Percent),
-        None => number(s, ALLOWED, |n| n >= 1.0 && n <= 1e15 && n.fract() == 0.0).map(Change::Rows),
+        None => number(s, ALLOWED, |n| (1.0..=1e15).contains(&n) && n.fract() == 0.0).map(Change::Rows),
     }
 }
 

@@ -1,7 +1,7 @@
 //! One container: started, spoken to, removed.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -145,7 +145,7 @@ impl Drop for Container {
     }
 }
 
-fn mount(path: &PathBuf, read_only: bool) -> Mount {
+fn mount(path: &Path, read_only: bool) -> Mount {
     let text = path.display().to_string();
     let mode = if read_only { AccessMode::ReadOnly } else { AccessMode::ReadWrite };
     Mount::bind_mount(text.clone(), text).with_access_mode(mode)

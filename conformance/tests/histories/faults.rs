@@ -228,7 +228,7 @@ async fn one_case(case: &Case, figures: &mut Figures) {
     for at in 0..calls {
         for (i, fate) in fates.iter().enumerate() {
             // the normal run: every fourth call, the faults in turn, other ones for each operation
-            if !is_long() && ((at + salt) % 4 != 0 || i != (at / 4 + salt) % fates.len()) {
+            if !is_long() && (!(at + salt).is_multiple_of(4) || i != (at / 4 + salt) % fates.len()) {
                 continue;
             }
             bench.reset();

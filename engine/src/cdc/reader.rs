@@ -135,7 +135,6 @@ impl RowReader {
     }
 
     /// The same without columns and filter: positions and lineage only.
-    #[must_use]
     pub fn lineage_only(&self) -> Result<Self> {
         Ok(Self {
             schema: Arc::new(Schema::builder().build()?),

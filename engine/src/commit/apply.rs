@@ -126,9 +126,9 @@ impl Context<'_> {
     fn reach<'f>(&self, files: impl Iterator<Item = &'f DataFile>) -> Result<Reach> {
         let mut out: Reach = HashMap::new();
         for f in files {
-            if !out.contains_key(&f.spec_id) {
+            if let std::collections::hash_map::Entry::Vacant(e) = out.entry(f.spec_id) {
                 let ty = partition_type(self.table.metadata(), f.spec_id)?;
-                out.insert(f.spec_id, (primitive_types(&ty)?, Vec::new()));
+                e.insert((primitive_types(&ty)?, Vec::new()));
             }
             if let Some((_, tuples)) = out.get_mut(&f.spec_id)
                 && tuples.last().is_none_or(|t| **t != *f.partition)
@@ -300,7 +300,7 @@ impl Context<'_> {
         // Java opens only the manifests of listed delete files when it knows them from a scan; only otherwise does a
         // removal of data files also sweep out delete files that are older than all data (DEL-21)
         let lists_deletes = change.removed.iter().any(|f| f.content != Content::Data);
-        let sweeps = !gone_paths.is_empty() && !(lists_deletes && !drops && !change.declared_removal);
+        let sweeps = !gone_paths.is_empty() && (!lists_deletes || drops || change.declared_removal);
         let our_dvs: HashSet<&str> =
             change.all_added().filter(|f| f.is_dv()).filter_map(|f| f.referenced_data_file.as_deref()).collect();
         // DVs of removed data files and delete files that are named or replaced lie in their files' partitions

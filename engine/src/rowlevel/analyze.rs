@@ -16,7 +16,7 @@ pub fn predicate(cx: &Cx, target: &Target, selection: Option<&Expr>) -> Result<P
     let Some(selection) = selection else { return Ok(Pred::True) };
     let alias = template::quoted(&target.alias);
     let sql = format!("SELECT 1 FROM {TARGET} AS {alias} WHERE $1");
-    let plan = template::plan(cx, template::fill(&sql, &[selection.clone()], &[])?)?;
+    let plan = template::plan(cx, template::fill(&sql, std::slice::from_ref(selection), &[])?)?;
     let plan = cx.ctx.state().optimize(&plan)?;
     Ok(pred_of_plan(&plan, target).unwrap_or(Pred::Unknown))
 }

@@ -39,7 +39,7 @@ pub async fn delete(planner: &dyn QueryPlanner, target: &Target, selection: Opti
         }
         Mode::CopyOnWrite => {
             let sql = format!("SELECT {alias}._file FROM {TARGET} AS {alias} WHERE $1");
-            let streams = run(&cx, plan(&cx, fill(&sql, &[selection.clone()], &[])?)?).await?;
+            let streams = run(&cx, plan(&cx, fill(&sql, std::slice::from_ref(&selection), &[])?)?).await?;
             let files = rows::collect_files(streams).await?;
             let columns = values::select_list(&values::plain_columns(target, &target.alias));
             let lineage = cow::lineage_sql(target, &target.alias, None);

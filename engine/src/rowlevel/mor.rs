@@ -137,15 +137,15 @@ pub async fn write_vectors(table: &Table, vectors: &[(DataFile, DeletionVector)]
     for ((data, _), blob) in vectors.iter().zip(blobs) {
         out.push(DataFile {
             referenced_data_file: Some(data.path.clone()),
-            content_offset: Some(blob.offset as i64),
-            content_size: Some(blob.length as i64),
+            content_offset: Some(blob.offset),
+            content_size: Some(blob.length),
             ..DataFile::new(
                 Content::PositionDeletes,
                 FileFormat::Puffin,
                 path.as_str(),
                 data.spec_id,
                 data.partition.clone(),
-                blob.cardinality as i64,
+                blob.cardinality,
                 size,
             )
         });

@@ -178,7 +178,7 @@ async fn read_rows(
         .map_err(|_| Error::malformed(format!("record_count is {}", entry.file.record_count)).clause("MAN-30"))?;
     let batches = rows.batches(&roots, cx.batch_size)?;
     let mut file_reader = FileReader {
-        cursor: Some(Cursor(VecDeque::from([0..count]))),
+        cursor: Some(Cursor(std::iter::once(0..count).collect())),
         positions,
         equality,
         adapter,

@@ -285,7 +285,7 @@ pub(super) fn change(
             let ty = promote(m, &field, to, &name)?;
             new.initial_default = promoted_default(field.initial_default.as_ref(), &ty);
             new.write_default = promoted_default(field.write_default.as_ref(), &ty);
-            new.field_type = Box::new(ty);
+            *new.field_type = ty;
         }
         ColumnChange::Comment(text) => new.doc = Some(text.clone()),
         ColumnChange::DropNotNull => {

@@ -157,8 +157,8 @@ fn clock(t: &NaiveTime) -> String {
     match (t.second(), ns) {
         (0, 0) => t.format("%H:%M").to_string(),
         (_, 0) => t.format("%H:%M:%S").to_string(),
-        _ if ns % 1_000_000 == 0 => t.format("%H:%M:%S%.3f").to_string(),
-        _ if ns % 1000 == 0 => t.format("%H:%M:%S%.6f").to_string(),
+        _ if ns.is_multiple_of(1_000_000) => t.format("%H:%M:%S%.3f").to_string(),
+        _ if ns.is_multiple_of(1000) => t.format("%H:%M:%S%.6f").to_string(),
         _ => t.format("%H:%M:%S%.9f").to_string(),
     }
 }

@@ -173,10 +173,10 @@ impl Collector {
                 for (f, c) in stored.iter().zip(a.columns()) {
                     self.add_column(f, c, nulls.as_ref())?;
                 }
-                return Ok(());
+                Ok(())
             }
             // METR-3: nothing below lists and maps.
-            Type::List(_) | Type::Map(_) => return Ok(()),
+            Type::List(_) | Type::Map(_) => Ok(()),
             Type::Primitive(p) => {
                 let mode = self.config.mode(field.id);
                 if mode == Mode::None {

@@ -285,8 +285,8 @@ impl Writers {
         next.snapshots.retain(|s, _| seqs.contains_key(s));
         next.oracle.past.retain(|s, _| seqs.contains_key(s));
         for (seq, id) in seqs {
-            if !next.snapshots.contains_key(&seq) {
-                next.snapshots.insert(seq, canon(table, id).await.into());
+            if let std::collections::btree_map::Entry::Vacant(e) = next.snapshots.entry(seq) {
+                e.insert(canon(table, id).await.into());
             }
         }
     }

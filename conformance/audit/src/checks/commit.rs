@@ -19,7 +19,7 @@ const CHECKS: &[Check] = &[
 ];
 
 /// Entries a snapshot wrote: those of manifests it added, with its id.
-pub fn own<'a>(x: &'a Snapshot) -> impl Iterator<Item = (&'a ManifestRef, usize, &'a Entry)> {
+pub fn own(x: &Snapshot) -> impl Iterator<Item = (&ManifestRef, usize, &Entry)> {
     let refs = x.list.refs.iter().filter(move |r| r.added_snapshot == Some(x.id));
     refs.flat_map(|r| r.manifest.entries.iter().enumerate().map(move |(i, e)| (r, i, e)))
         .filter(move |(r, _, e)| e.status != 0 && r.snapshot_of(e) == Some(x.id))

@@ -147,7 +147,7 @@ fn lists(m: &Model, s: &mut Sink) {
         let cur = m.int(current);
         let listed =
             found.is_some_and(|v| v.contains(&cur) && cur.is_some()) || (list == "sort-orders" && cur == Some(0));
-        if !listed && !(old && cur.is_none()) {
+        if !listed && (!old || cur.is_some()) {
             s.err(cur_clause, f, format!("/{current}"), at(current), format!("an id listed in {list}"));
         }
     }

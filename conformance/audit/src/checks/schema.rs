@@ -136,16 +136,14 @@ fn evolution(m: &Model, s: &mut Sink) {
                 continue;
             };
             match (&old.shape, &new.shape) {
-                (Shape::Prim(a), Shape::Prim(b)) => {
-                    if !a.promotes_to(b) && !b.promotes_to(a) {
-                        s.err(
-                            "EVO-2",
-                            f,
-                            format!("{}/type", new.ptr),
-                            format!("{b:?} after {a:?}"),
-                            "a promotion of EVO-1 to EVO-5",
-                        );
-                    }
+                (Shape::Prim(a), Shape::Prim(b)) if !a.promotes_to(b) && !b.promotes_to(a) => {
+                    s.err(
+                        "EVO-2",
+                        f,
+                        format!("{}/type", new.ptr),
+                        format!("{b:?} after {a:?}"),
+                        "a promotion of EVO-1 to EVO-5",
+                    );
                 }
                 (Shape::Bad(_), _) | (_, Shape::Bad(_)) => {}
                 (a, b) if std::mem::discriminant(a) != std::mem::discriminant(b) => {

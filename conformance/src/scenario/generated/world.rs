@@ -229,7 +229,7 @@ impl World {
             .collect();
         let sets: Vec<String> = names.iter().map(|n| format!("{n} = s.{n}")).collect();
         let given: Vec<String> = std::iter::once("id".to_string()).chain(names).map(|n| format!("s.{n}")).collect();
-        let deletes = kind % 3 == 0;
+        let deletes = kind.is_multiple_of(3);
         let matched = if deletes { "DELETE".to_string() } else { format!("UPDATE SET {}", sets.join(", ")) };
         let sql = format!(
             "MERGE INTO {{table}} AS t USING ({}) AS s ON t.id = s.id WHEN MATCHED THEN {matched} WHEN NOT MATCHED THEN INSERT \

@@ -267,7 +267,7 @@ fn instant(v: &Json<'_>) -> Option<NaiveDateTime> {
 }
 
 fn micros(t: NaiveDateTime) -> Option<i64> {
-    (t.nanosecond() % 1000 == 0).then(|| t.and_utc().timestamp_micros())
+    t.nanosecond().is_multiple_of(1000).then(|| t.and_utc().timestamp_micros())
 }
 
 fn nanos(t: NaiveDateTime) -> Option<i64> {

@@ -87,7 +87,7 @@ fn interleave(args: &[ArrayRef], ty: &DataType, rows: usize) -> DfResult<ArrayRe
 }
 
 fn map_type(types: &[DataType]) -> DfResult<DataType> {
-    if types.len() % 2 != 0 {
+    if !types.len().is_multiple_of(2) {
         return plan_err!("map takes pairs of key and value, not {} arguments", types.len());
     }
     let mut key = common("keys of map", types.iter().step_by(2))?;

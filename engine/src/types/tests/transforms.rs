@@ -137,7 +137,7 @@ fn spec(fields: &[(&str, &str, Transform)]) -> (PartitionSpec, StructType) {
     let schema = Arc::new(Schema::builder().with_fields(columns).build().unwrap());
     let mut b = PartitionSpec::builder(schema.clone());
     for (n, _, t) in fields {
-        b = b.add_partition_field(&format!("c_{n}"), *n, *t).unwrap();
+        b = b.add_partition_field(format!("c_{n}"), *n, *t).unwrap();
     }
     let spec = b.build().unwrap();
     let t = spec.partition_type(&schema).unwrap();

@@ -6,6 +6,7 @@ use serde_json::json;
 use super::Case;
 
 /// Damages the first name in the Avro schema: what is left is JSON only for a reader that puts up with bad UTF-8.
+#[allow(clippy::ptr_arg)] // a patch may change the length
 fn damage_schema(b: &mut Vec<u8>) {
     let find = |b: &[u8], what: &[u8]| b.windows(what.len()).position(|w| w == what).expect("it is there");
     let schema = find(b, b"avro.schema");

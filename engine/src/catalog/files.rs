@@ -1,7 +1,8 @@
 //! Metadata files: their names, reading and writing them, and building the first one of a table.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::{Read, Write};
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use iceberg::TableCreation;
@@ -30,11 +31,30 @@ pub const RESERVED_PROPERTIES: [&str; 9] = [
     "default-sort-order",
 ];
 
-/// Reads and parses a metadata file, gzip or plain (told by its first bytes, since names vary: FS-3).
+/// Metadata that was parsed last, by the bytes it was parsed from.
+static PARSED: Mutex<VecDeque<(Bytes, Arc<Metadata>)>> = Mutex::new(VecDeque::new());
+/// How many are kept.
+const KEPT: usize = 4;
+/// Larger files are parsed each time.
+const MAX_KEPT_BYTES: usize = 16 << 20;
+
+/// Reads and parses a metadata file, gzip or plain (told by its first bytes, since names vary: FS-3). The file is read each time, since a
+/// name may come again with other content; equal bytes are not parsed again, which a statement on a table of many snapshots lives from.
 pub async fn read_metadata(io: &FileIo, location: &str) -> Result<Metadata> {
     let bytes = io.read(location).await?;
-    let json = unpack(bytes).map_err(|e| e.at(location))?;
-    Metadata::from_json(&json).map_err(|e| e.at(location))
+    let kept = PARSED.lock().ok().and_then(|p| p.iter().find(|(b, _)| *b == bytes).map(|(_, m)| m.clone()));
+    if let Some(m) = kept {
+        return Ok((*m).clone());
+    }
+    let json = unpack(bytes.clone()).map_err(|e| e.at(location))?;
+    let metadata = Metadata::from_json(&json).map_err(|e| e.at(location))?;
+    if json.len() <= MAX_KEPT_BYTES
+        && let Ok(mut parsed) = PARSED.lock()
+    {
+        parsed.truncate(KEPT - 1);
+        parsed.push_front((bytes, Arc::new(metadata.clone())));
+    }
+    Ok(metadata)
 }
 
 fn unpack(bytes: Bytes) -> Result<Bytes> {

@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 
 use iceberg::spec::{PartitionSpec, Schema, SortOrder, TableMetadata};
+use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
 use super::{ExtTypes, overlay};
@@ -35,7 +36,7 @@ pub fn metadata_from_json(bytes: &[u8]) -> Result<Metadata> {
     upgrade(&mut value, version);
     let mut ext = ExtTypes::default();
     strip(&mut value, &mut ext)?;
-    match serde_json::from_value::<TableMetadata>(value.clone()) {
+    match TableMetadata::deserialize(&value) {
         Ok(inner) => Ok(Metadata { inner, ext }),
         Err(e) => Err(explain(&value, version, &e.to_string())),
     }

@@ -2,6 +2,8 @@
 
 #[path = "sql_ddl/expressions.rs"]
 mod expressions;
+#[path = "sql_ddl/floats.rs"]
+mod floats;
 #[path = "sql_ddl/properties.rs"]
 mod properties;
 

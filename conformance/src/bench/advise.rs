@@ -18,6 +18,10 @@ pub struct Shape {
     pub dead: u64,
     /// Bytes of the data files.
     pub bytes: u64,
+    /// Equality delete files that apply to some of them; what they cost is not predicted.
+    pub equality: u64,
+    /// Its deletes are V2 position deletes, not vectors.
+    pub v2: bool,
 }
 
 /// What is done with it.
@@ -161,6 +165,13 @@ pub fn text(name: &str, shape: &Shape, work: &Work, from: &str, costs: &Costs, a
         percent(shape.dead as f64)
     );
     let place = if work.clustered { "neighbours" } else { "scattered" };
+    if shape.equality > 0 {
+        let _ = writeln!(
+            out,
+            "{} equality delete files apply to it; what they hide is not counted: floe maintenance convert-equality-deletes {name}",
+            shape.equality
+        );
+    }
     let _ = writeln!(
         out,
         "a change: {:.0} rows ({}), {place}, {} scans of the table for each ({from})",
@@ -181,12 +192,15 @@ pub fn text(name: &str, shape: &Shape, work: &Work, from: &str, costs: &Costs, a
     let _ = writeln!(out, "\nadvice: {}", a.mode);
     match (a.mode, a.compact_every, a.compact_after) {
         ("merge-on-read", Some(k), Some(0)) => {
-            let _ = writeln!(out, "  compact now, then every {k} changes: floe maintenance rewrite-data-files {name}");
+            let _ = writeln!(
+                out,
+                "  compact now, then every {k} changes: floe maintenance rewrite-data-files {name} --option rewrite-all=true"
+            );
         }
         ("merge-on-read", Some(k), Some(n)) => {
             let _ = writeln!(
                 out,
-                "  compact after {n} more changes, then every {k}: floe maintenance rewrite-data-files {name}"
+                "  compact after {n} more changes, then every {k}: floe maintenance rewrite-data-files {name} --option rewrite-all=true"
             );
         }
         _ => {}

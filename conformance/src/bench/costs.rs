@@ -38,7 +38,7 @@ pub struct Costs {
     pub machine: String,
     /// A scan; `more` counts dead rows that are skipped.
     pub scan: Line,
-    /// DELETE with deletion vectors; `more` counts deleted rows.
+    /// DELETE with deletion vectors, or V2 position deletes; `more` counts deleted rows.
     pub merge_on_read: Line,
     /// DELETE by rewriting files; `more` counts rows written anew.
     pub copy_on_write: Line,
@@ -133,19 +133,20 @@ pub fn scans(r: &Report, engine: &str, mode: &str) -> Vec<(String, f64, Point)> 
     out
 }
 
-/// Costs of every engine that both wrote and read tables with deletion vectors and by copy-on-write.
-pub fn fit(r: &Report) -> Vec<Costs> {
+/// Costs of every engine that both wrote and read tables in the mode `deletes_in` (`merge-on-read` or [`POSITION_DELETES`]) and by
+/// copy-on-write.
+pub fn fit(r: &Report, deletes_in: &str) -> Vec<Costs> {
     let mut out = Vec::new();
     for e in &r.engines {
         let points = |of: Vec<(String, f64, Point)>| of.into_iter().map(|p| p.2).collect::<Vec<_>>();
-        let vectors = points(deletes(r, &e.name, "merge-on-read"));
+        let vectors = points(deletes(r, &e.name, deletes_in));
         let whole = points(deletes(r, &e.name, "copy-on-write"));
-        let mut read = points(scans(r, &e.name, "merge-on-read"));
+        let mut read = points(scans(r, &e.name, deletes_in));
         read.extend(points(scans(r, &e.name, "copy-on-write")));
         if vectors.len() < 4 || whole.len() < 4 || read.len() < 4 {
             continue;
         }
-        let compacted = |s: &&Sample| s.engine == e.name && s.what == COMPACT && s.mode != POSITION_DELETES;
+        let compacted = |s: &&Sample| s.engine == e.name && s.what == COMPACT && s.mode == deletes_in;
         let compaction = median(r.samples.iter().filter(compacted)).unwrap_or(0.0) / f64::from(r.plan.rows.max(1));
         out.push(Costs {
             engine: e.name.clone(),

@@ -87,8 +87,16 @@ impl Model {
     /// The answer to [`NARROW`] or [`WIDE`], as texts.
     pub fn answer(&self, wide: bool) -> Vec<String> {
         let live = || (0u32..).zip(&self.0).filter_map(|(id, n)| Some((u64::from(id), u64::from((*n)?))));
+        let rows = live().count();
+        if rows == 0 {
+            // sums and the greatest of nothing
+            return std::iter::once("0")
+                .chain(std::iter::repeat_n("null", 2 + usize::from(wide)))
+                .map(String::from)
+                .collect();
+        }
         let mut out = vec![
-            live().count().to_string(),
+            rows.to_string(),
             live().map(|r| r.0).sum::<u64>().to_string(),
             live().map(|r| r.1).sum::<u64>().to_string(),
         ];

@@ -1,16 +1,19 @@
 //! `floe advise`: copy-on-write or merge-on-read for a table, and when to compact it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use floe_engine::Table;
 use floe_engine::catalog::open_catalog;
-use floe_engine::manifest::{Content, live_entries};
+use floe_engine::expr::{FilePruner, Pred};
+use floe_engine::scan::plan;
 use floe_engine::sql::Session;
 use floe_engine::sql::session::DEFAULT_NAME;
+use iceberg::spec::FormatVersion;
 use serde_json::json;
 
+use super::pipe::show;
 use crate::bench::advise::{Shape, Work, advise, text};
 use crate::bench::costs::{Costs, fit};
 use crate::bench::{self, Report};
@@ -88,7 +91,7 @@ fn scans(s: &str) -> Result<f64, String> {
 /// # Errors
 /// The table cannot be read, has no rows, or there are no costs of the engine.
 pub async fn run(args: &AdviseArgs) -> Result<i32, String> {
-    let costs = costs(args)?;
+    costs(args, false)?;
     // a catalog of floe.toml goes by its own name
     let name = if args.catalog.contains(':') { DEFAULT_NAME } else { args.catalog.as_str() };
     let catalog = open_catalog(&args.catalog, name, HashMap::new()).await.map_err(|e| e.to_string())?;
@@ -99,10 +102,11 @@ pub async fn run(args: &AdviseArgs) -> Result<i32, String> {
     if shape.rows == 0 {
         return Err(format!("{} has no rows: nothing can be said of it", args.table));
     }
+    let costs = costs(args, shape.v2)?;
     let (change, from) = match (args.change, changes_so_far(&table)) {
         (Some(c), _) => (c, "given".to_string()),
-        (None, Some((rows, n))) => (Change::Rows(rows), format!("median of its last {n} row-level snapshots")),
-        (None, None) => (USUAL, "assumed: it has no row-level snapshot; --change says otherwise".to_string()),
+        (None, Some((rows, n))) => (Change::Rows(rows), format!("median of its last {n} snapshots with deletes")),
+        (None, None) => (USUAL, "assumed: no snapshot says how many rows it deleted; --change does".to_string()),
     };
     let changed = match change {
         Change::Rows(n) => n.min(shape.rows as f64),
@@ -111,15 +115,16 @@ pub async fn run(args: &AdviseArgs) -> Result<i32, String> {
     let work = Work { changed, clustered: args.clustered, scans: args.scans };
     let advice = advise(&shape, &work, &costs);
     match args.format {
-        Format::Text => print!("{}", text(&args.table, &shape, &work, &from, &costs, &advice)),
+        Format::Text => show(&text(&args.table, &shape, &work, &from, &costs, &advice))?,
         Format::Json => {
-            println!("{}", json!({"table": shape, "work": work, "from": from, "costs": costs, "advice": advice}))
+            let all = json!({"table": shape, "work": work, "from": from, "costs": costs, "advice": advice});
+            show(&format!("{all}\n"))?;
         }
     }
     Ok(0)
 }
 
-fn costs(args: &AdviseArgs) -> Result<Costs, String> {
+fn costs(args: &AdviseArgs, v2: bool) -> Result<Costs, String> {
     let (report, place): (Report, String) = match &args.costs {
         None => (bench::reviewed(), "the reviewed run".into()),
         Some(file) => {
@@ -129,54 +134,56 @@ fn costs(args: &AdviseArgs) -> Result<Costs, String> {
             (serde_json::from_str(&text).map_err(|e| format!("no measured run: {e} [{place}]"))?, place)
         }
     };
-    let all = fit(&report);
+    let all = fit(&report, if v2 { bench::POSITION_DELETES } else { "merge-on-read" });
     let known: Vec<&str> = all.iter().map(|c| c.engine.as_str()).collect();
     let known = if known.is_empty() { "none".to_string() } else { known.join(", ") };
     all.iter().find(|c| c.engine == args.engine).cloned().ok_or_else(|| {
         format!(
-            "no costs of engine {:?} in {place}: it needs DELETEs and scans in both modes; there are those of {known}",
+            "no costs of engine {:?} in {place}: it needs DELETEs and scans of --workload deletes in both modes; there are those of {known}",
             args.engine
         )
     })
 }
 
+/// Counts only the deletes that apply to some live file: those that compactions left behind hide nothing.
 async fn shape(table: &Table) -> floe_engine::Result<Shape> {
-    let mut out = Shape::default();
-    let Some(head) = table.metadata().current_snapshot_id() else {
-        return Ok(out);
-    };
-    let (data, deletes) = live_entries(table, head).await?;
+    let mut out = Shape { v2: table.metadata().format_version() < FormatVersion::V3, ..Shape::default() };
+    let pruner = FilePruner::new(Pred::True, table.metadata());
+    let planned = plan(table, table.metadata().current_snapshot_id(), &pruner).await?;
     let count = |n: i64| u64::try_from(n).unwrap_or(0);
-    for e in &data {
+    let (mut positions, mut equality) = (HashMap::new(), HashSet::new());
+    for t in &planned.tasks {
         out.files += 1;
-        out.rows += count(e.file.record_count);
-        out.bytes += count(e.file.file_size);
+        out.rows += count(t.entry.file.record_count);
+        out.bytes += count(t.entry.file.file_size);
+        for d in t.deletes.dv.iter().chain(&t.deletes.positions) {
+            positions.insert(d.file.key(), count(d.file.record_count));
+        }
+        equality.extend(t.deletes.equality.iter().map(|d| d.file.key()));
     }
-    let positions = deletes.iter().filter(|e| e.file.content == Content::PositionDeletes);
-    out.dead = positions.map(|e| count(e.file.record_count)).sum::<u64>().min(out.rows);
+    out.dead = positions.into_values().sum::<u64>().min(out.rows);
+    out.equality = equality.len() as u64;
     Ok(out)
 }
 
 /// Snapshots that are looked at for what a change is.
 const LAST: usize = 20;
 
-/// Median of the rows that the last row-level snapshots changed, by their summaries (SUMMARY-*), and how many snapshots said it.
+/// Median of the rows that the last row-level snapshots changed, where their summaries say it (SUMMARY-*), and how many did: those that
+/// wrote deletes. A copy-on-write one says only how many rows it wrote anew.
 fn changes_so_far(table: &Table) -> Option<(f64, usize)> {
     let mut changed: Vec<f64> = Vec::new();
     let mut at = table.metadata().current_snapshot_id();
     while let Some(s) = at.and_then(|id| table.metadata().snapshot_by_id(id)).filter(|_| changed.len() < LAST) {
         let summary = s.summary();
         let n = |key: &str| summary.additional_properties.get(key).and_then(|v| v.parse::<f64>().ok()).unwrap_or(0.0);
-        // a vector is replaced by its union with what is new; copy-on-write takes rows out and puts the others back
-        let by_position = n("added-position-deletes") - n("removed-position-deletes");
-        let rewritten = n("deleted-records") - n("added-records");
-        let operation = summary.operation.as_str();
-        let rows = if by_position > 0.0 { by_position } else { rewritten };
-        if (operation == "delete" || operation == "overwrite") && rows > 0.0 {
+        // a vector is replaced by its union with what is new
+        let rows = n("added-position-deletes") - n("removed-position-deletes") + n("added-equality-deletes");
+        if summary.operation.as_str() != "replace" && rows > 0.0 {
             changed.push(rows);
         }
         at = s.parent_snapshot_id();
     }
     changed.sort_by(f64::total_cmp);
-    changed.get(changed.len() / 2).map(|m| (*m, changed.len()))
+    changed.get(changed.len().checked_sub(1)? / 2).map(|m| (*m, changed.len()))
 }

@@ -1,8 +1,9 @@
 //! `floe audit`: judges a table that anyone wrote by its raw bytes, clause by clause.
 
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
+
+use super::pipe::show;
 
 /// Arguments of `floe audit`.
 #[derive(Debug, clap::Args)]
@@ -65,7 +66,9 @@ pub async fn run(args: AuditArgs) -> ExitCode {
         Format::Text => report.text(),
         Format::Json => format!("{}\n", report.json()),
     };
-    // A closed pipe is the reader's choice, not a fault of the table.
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    if let Err(e) = show(&text) {
+        eprintln!("floe audit: {e}");
+        return ExitCode::from(2);
+    }
     if report.clean() { ExitCode::SUCCESS } else { ExitCode::from(1) }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::conformance::{CATALOG, Launcher, bar, others, prepare, shared_catalog, start};
+use super::pipe::show;
 use super::signals::until_asked_to_end;
 use crate::bench::{self, Plan, Workload};
 use crate::drivers::{Driver, Floe};
@@ -149,6 +150,6 @@ async fn measure(args: &BenchArgs) -> Result<i32, String> {
     if args.workload == Workload::Deletes {
         write("bench.html", bench::charts::page(&report)?.as_bytes())?;
     }
-    print!("{text}");
+    show(&text)?;
     Ok(i32::from(report.samples.iter().any(|s| s.reason.starts_with("wrong rows"))))
 }

@@ -61,7 +61,7 @@ pub struct ConformanceArgs {
     #[arg(long, default_value = ALL)]
     scenario: String,
     /// Only the scenarios of which an earlier run (`results.json` or its folder) has a cell that was not accepted, or another verdict
-    /// than the reviewed one
+    /// than the reviewed one; exit 1 when there is none
     #[arg(long, value_name = "RUN", conflicts_with = "scenario")]
     again: Option<PathBuf>,
     /// Add this many generated histories; what an engine fails is cut down and written to OUT/generated as a scenario file
@@ -112,13 +112,10 @@ async fn conformance(args: &ConformanceArgs) -> Result<i32, String> {
     // names first: loading the models of all scenarios takes a while
     catalogs::check_names(&args.catalogs)?;
     let (with_floe, chosen) = choose(args)?;
+    let again = args.again.as_ref().map(|run| again(run, args, &root)).transpose()?;
     let mut scenarios = scenario::load_all(&root, &args.scenario)
         .map_err(|faults| faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
-    if let Some(run) = &args.again {
-        let open = open_scenarios(&report::read(run)?, &reviewed(&root)?.1);
-        if open.is_empty() {
-            return Err(format!("{}: every cell was accepted, nothing is to be run again", run.display()));
-        }
+    if let Some(open) = again {
         scenarios.retain(|s| open.contains(&s.id));
     }
     let whole = args.scenario == ALL && args.again.is_none();
@@ -268,6 +265,21 @@ fn reviewed(root: &Path) -> Result<(PathBuf, BTreeMap<verdicts::Key, String>), S
     Ok((file, said))
 }
 
+/// Scenarios that are to be run again after an earlier run.
+fn again(run: &Path, args: &ConformanceArgs, root: &Path) -> Result<BTreeSet<String>, String> {
+    let open = open_scenarios(&report::read(run)?, &reviewed(root)?.1);
+    if open.is_empty() {
+        return Err(format!("{}: every cell was accepted, nothing is to be run again", run.display()));
+    }
+    let folder = if run.is_dir() { run } else { run.parent().unwrap_or(run) };
+    if let (Ok(a), Ok(b)) = (folder.canonicalize(), args.out.canonicalize())
+        && a == b
+    {
+        return Err(format!("--out {}: that run's own results are there; name another folder", args.out.display()));
+    }
+    Ok(open)
+}
+
 /// Scenarios of which a run has a cell that is not accepted, or another verdict than the reviewed one.
 fn open_scenarios(run: &Results, reviewed: &BTreeMap<verdicts::Key, String>) -> BTreeSet<String> {
     let now = verdicts::of(run);
@@ -326,12 +338,28 @@ pub(super) fn make_folder(out: &Path) -> Result<(), String> {
     std::fs::create_dir_all(out).map_err(|e| format!("cannot make the folder --out {}: {e}", out.display()))
 }
 
-/// Makes the output folder and removes an earlier run's tables from it.
+/// Folders that a run makes in its output folder.
+const OWN: [&str; 3] = ["warehouse", "engines", "catalogs"];
+/// What says that they are a run's.
+const MARK: &str = ".floe-run";
+
+/// Makes the output folder and removes an earlier run's tables from it; what nobody says a run made is not touched.
 pub(super) fn prepare(out: &Path) -> Result<PathBuf, String> {
     let io = |e: std::io::Error| format!("cannot use {} for output: {e}", out.display());
     make_folder(out)?;
     let out = out.canonicalize().map_err(io)?;
-    for name in ["warehouse", "engines", "catalogs"] {
+    // results of a run that was before there was a mark
+    let mine = [MARK, "results.json", "bench.json"].iter().any(|f| out.join(f).is_file());
+    if let Some(other) = OWN.iter().map(|name| out.join(name)).find(|d| !mine && d.exists()) {
+        return Err(format!(
+            "--out {}: {} is there and no run made it; a run would remove it. Name another folder",
+            out.display(),
+            other.display()
+        ));
+    }
+    std::fs::write(out.join(MARK), "a run of floe; the next one removes warehouse, engines and catalogs here\n")
+        .map_err(io)?;
+    for name in OWN {
         let old = out.join(name);
         if old.exists() {
             std::fs::remove_dir_all(&old).map_err(io)?;

@@ -1,7 +1,9 @@
 //! `floe engines`: what is here, in which version, and how to get what is missing.
 
 use clap::{Args, Subcommand};
+use std::fmt::Write as _;
 
+use super::pipe::show;
 use crate::engines::{Home, catalogs, find, install, installed, registry, write_template};
 
 /// Arguments of `floe engines`.
@@ -39,19 +41,21 @@ pub fn run(args: &EnginesArgs) -> Result<i32, String> {
     let home = Home::find()?;
     match &args.action {
         None | Some(Action::List) => {
-            println!("{:10} {:44} present, part of floe", "floe", format!("floe {}", env!("CARGO_PKG_VERSION")));
+            let mut out =
+                format!("{:10} {:44} present, part of floe\n", "floe", format!("floe {}", env!("CARGO_PKG_VERSION")));
             for e in registry() {
                 let state = match (installed(&e, &home), e.missing()) {
                     (Some(i), None) => format!("present in {}", i.dir.display()),
                     (_, Some(why)) => format!("cannot be had: {why}; to run it: {}", e.command()),
                     (None, None) => format!("not installed; cargo floe engines install {}", e.name),
                 };
-                println!("{:10} {:44} {state}", e.name, e.title);
+                let _ = writeln!(out, "{:10} {:44} {state}", e.name, e.title);
             }
-            println!("\ncatalogs");
+            out += "\ncatalogs\n";
             for c in catalogs() {
-                println!("{:10} {:44} {}", c.name, c.title, c.state());
+                let _ = writeln!(out, "{:10} {:44} {}", c.name, c.title, c.state());
             }
+            show(&out)?;
             Ok(0)
         }
         Some(Action::Template { file }) => {

@@ -58,6 +58,18 @@ pub fn exit(done: Result<()>) -> ExitCode {
     }
 }
 
+/// Prints a text; a reader that went away is no failure.
+///
+/// # Errors
+/// What the operating system said, as text.
+pub fn show(text: &str) -> std::result::Result<(), String> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(format!("cannot print the result: {e}")),
+        _ => Ok(()),
+    }
+}
+
 /// True once Ctrl-C was pressed, or the process was asked to end.
 pub fn stop_signal() -> watch::Receiver<bool> {
     let (tx, rx) = watch::channel(false);

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::pipe::show;
 use crate::report;
 
 /// Arguments of `floe report`.
@@ -50,7 +51,7 @@ enum Action {
 pub fn run(args: &ReportArgs) -> Result<i32, String> {
     match &args.action {
         Action::Show { run } => {
-            print!("{}", report::terminal::text(&report::read(run)?));
+            show(&report::terminal::text(&report::read(run)?))?;
             Ok(0)
         }
         Action::Pages { run, out } => {
@@ -59,12 +60,12 @@ pub fn run(args: &ReportArgs) -> Result<i32, String> {
             let dir = out.clone().unwrap_or(beside);
             super::conformance::make_folder(&dir)?;
             report::write_pages(&results, &dir).map_err(|e| format!("cannot write into {}: {e}", dir.display()))?;
-            println!("{}", dir.join("report.html").display());
+            show(&format!("{}\n", dir.join("report.html").display()))?;
             Ok(0)
         }
         Action::Diff { a, b } => {
             let text = report::diff::text(&report::read(a)?, &report::read(b)?);
-            print!("{}", if text.is_empty() { "no difference\n" } else { &text });
+            show(if text.is_empty() { "no difference\n" } else { &text })?;
             Ok(i32::from(!text.is_empty()))
         }
     }

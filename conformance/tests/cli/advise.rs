@@ -27,14 +27,32 @@ fn advice_follows_the_table_and_what_is_done_with_it() {
     let changed = advise(&["--scans", "3"]);
     // twenty rows each time; the second vector holds those of the first too
     assert_eq!((changed["work"]["changed"].as_f64(), changed["table"]["dead"].as_u64()), (Some(20.0), Some(40)));
-    assert_eq!(changed["from"], "median of its last 2 row-level snapshots");
+    assert_eq!(changed["from"], "median of its last 2 snapshots with deletes");
     assert_eq!(advise(&["--change", "5%"])["work"]["changed"], 50.0);
     assert_eq!(
         advise(&["--change", "7", "--clustered"])["work"],
         serde_json::json!({"changed": 7.0, "clustered": true, "scans": 1.0})
     );
+    // what is said to be done is done, and then there is nothing to do
+    let busy = text(&floe(at, &["advise", "ns.t", "--catalog", "hadoop:w", "--scans", "100000"]).stdout);
+    let command = busy
+        .lines()
+        .find_map(|l| l.split_once("floe maintenance "))
+        .filter(|_| busy.contains("merge-on-read\n"))
+        .map(|c| c.1);
+    if let Some(command) = command {
+        let args: Vec<&str> =
+            ["maintenance"].into_iter().chain(command.split(' ')).chain(["--catalog", "hadoop:w"]).collect();
+        assert!(text(&floe(at, &args).stdout).contains("| 4 "), "four files are rewritten: {command}");
+    }
+    must(
+        at,
+        "hadoop:w",
+        "CALL system.upsert(table => 'ns.t', source => 'ns.t', equality_columns => array('id'), delete_format => 'equality')",
+    );
+    assert!(advise(&[])["table"]["equality"].as_u64().is_some_and(|n| n > 0), "{}", advise(&[]));
     let said = floe(at, &["advise", "ns.t", "--catalog", "hadoop:w"]);
-    for part in ["1000 rows in 4 data files", "40 of them dead", "advice: ", "costs of floe "] {
+    for part in ["dead", "equality delete files apply", "advice: ", "costs of floe "] {
         assert!(text(&said.stdout).contains(part), "{part}: {}", text(&said.stdout));
     }
 }

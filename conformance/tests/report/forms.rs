@@ -298,3 +298,32 @@ fn a_changed_verdict_fails_the_run_until_it_is_accepted() {
     let (code, text) = floe(tmp.path(), &again);
     assert!(code == 1 && text.contains("every cell was accepted"), "{code}: {text}");
 }
+
+#[test]
+fn a_run_removes_nothing_that_no_run_made() {
+    let tmp = tempfile::tempdir().expect("temporary folder");
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let smoke = tmp.path().join("scenarios/dv/smoke.toml");
+    std::fs::create_dir_all(smoke.parent().expect("a folder")).expect("folder");
+    std::fs::copy(here.join("../scenarios/dv/smoke.toml"), smoke).expect("copies");
+    for name in ["warehouse", "engines", "catalogs"] {
+        let out = tmp.path().join(format!("with-{name}"));
+        std::fs::create_dir_all(out.join(name)).expect("folder");
+        std::fs::write(out.join(name).join("mine"), "x").expect("writes");
+        let out = out.display().to_string();
+        for command in [
+            vec!["conformance", "--engines", "floe", "--scenario", "dv/smoke", "--out", &out],
+            vec!["bench", "--engines", "floe", "--rows", "10", "--samples", "1", "--out", &out],
+        ] {
+            let (code, text) = floe(tmp.path(), &command);
+            assert!(code == 1 && !text.contains("passed"), "{code}: {text}");
+            assert!(Path::new(&out).join(name).join("mine").is_file(), "{command:?}");
+        }
+    }
+    // a run's own folder is made anew
+    let args = ["conformance", "--engines", "floe", "--scenario", "dv/smoke", "--out", "out"];
+    assert_eq!(floe(tmp.path(), &args).0, 0);
+    std::fs::write(tmp.path().join("out/warehouse/left"), "x").expect("writes");
+    assert_eq!(floe(tmp.path(), &args).0, 0);
+    assert!(!tmp.path().join("out/warehouse/left").exists());
+}

@@ -8,6 +8,7 @@ mod ddl;
 pub mod dialect;
 mod dml;
 mod evolve;
+mod floats;
 pub mod functions;
 pub mod metadata_tables;
 pub mod parser;

@@ -22,6 +22,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::planner::{ParserOptions, PlannerContext, SqlToRel};
 use datafusion::sql::sqlparser::ast::{self, BinaryOperator};
 
+use super::floats;
 use super::range::range_table;
 use crate::rowlevel::QueryPlanner;
 use crate::{Error, Result};
@@ -113,13 +114,13 @@ impl Planner {
     /// Plans a query whose tables are registered (see [`super::bind`]).
     pub fn plan_query(&self, query: ast::Query) -> Result<LogicalPlan> {
         let planner = SqlToRel::new_with_options(self, self.parser_options());
-        Ok(planner.sql_statement_to_plan(ast::Statement::Query(Box::new(query)))?)
+        Ok(floats::in_plan(planner.sql_statement_to_plan(ast::Statement::Query(Box::new(query)))?)?)
     }
 
     /// Plans an expression over `schema`; subqueries may use registered tables.
     pub fn plan_expr(&self, expr: ast::Expr, schema: &DFSchema) -> Result<Expr> {
         let planner = SqlToRel::new_with_options(self, self.parser_options());
-        Ok(planner.sql_to_expr(expr, schema, &mut PlannerContext::new())?)
+        Ok(floats::in_expr(planner.sql_to_expr(expr, schema, &mut PlannerContext::new())?, schema)?)
     }
 
     /// Value of an expression without columns.

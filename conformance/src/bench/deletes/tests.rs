@@ -84,7 +84,7 @@ fn costs() -> Costs {
 
 #[test]
 fn few_scans_want_vectors_and_many_want_files_written_anew() {
-    let shape = Shape { files: 10, rows: 10_000_000, dead: 0, bytes: 1 << 28 };
+    let shape = Shape { files: 10, rows: 10_000_000, dead: 0, bytes: 1 << 28, ..Shape::default() };
     let work = |scans| Work { changed: 100_000.0, clustered: false, scans };
     let few = advise(&shape, &work(1.0), &costs());
     assert_eq!(few.mode, "merge-on-read");
@@ -118,7 +118,8 @@ fn few_scans_want_vectors_and_many_want_files_written_anew() {
 #[test]
 fn predictions_hold_of_the_reviewed_run() {
     let run = reviewed();
-    let all = fit(&run);
+    let all = fit(&run, "merge-on-read");
+    assert_eq!(fit(&run, "position-deletes").len(), all.len());
     assert!(all.iter().any(|c| c.engine == "floe"), "no costs of floe");
     for c in &all {
         let (mut right, mut clear, mut far) = (0, 0, Vec::new());

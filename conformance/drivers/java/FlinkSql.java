@@ -280,8 +280,8 @@ public final class FlinkSql implements Wire.Engine {
             m.appendReplacement(out, VIEWS + view);
         }
         m.appendTail(out);
-        String text = out.toString().replaceAll("\\bTIMESTAMP_NTZ'", "TIMESTAMP '").replaceAll("\\bnamed_struct\\(", "row(").replaceAll("-0\\.0D\\b", "CAST('-0.0' AS DOUBLE)")
-            .replaceAll("(\\d)D\\b", "$1E0").replaceAll("(?<![\\w.'])(-?\\d+(?:\\.\\d+)?)F\\b", "CAST('$1' AS FLOAT)")
+        String text = out.toString().replaceAll("\\bTIMESTAMP_NTZ'", "TIMESTAMP '").replaceAll("\\bnamed_struct\\(", "row(").replaceAll("(\\d)D\\b", "$1E0")
+            .replaceAll("(?<![\\w.'])(-?\\d+(?:\\.\\d+)?)F\\b", "CAST('$1' AS FLOAT)")
             .replaceAll("(?<![A-Za-z])array\\(", "ARRAY[");
         if (text.contains("ARRAY[") || text.contains("row(") || text.contains("map(") || text.contains("make_interval")) {
             throw new Wire.Skipped("the driver does not put these functions into Flink's text");

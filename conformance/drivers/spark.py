@@ -37,6 +37,7 @@ class Spark:
              .config("spark.sql.defaultCatalog", catalog)
              .config("spark.sql.shuffle.partitions", "2")
              .config("spark.sql.session.timeZone", "UTC")
+             .config("spark.sql.geospatial.enabled", "true")  # off by default in Spark 4.1, unknown to 3.5
              .config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false")
              .config("spark.sql.warehouse.dir", os.path.join(hello["scratch"], "spark-warehouse"))
              .config("spark.local.dir", hello["scratch"])

@@ -38,7 +38,7 @@ def duck_type(spark):
         if m.group(1).lower() == "map":
             return f"MAP({duck_type(inner[0])}, {duck_type(inner[1])})"
         fields = [re.split(r"\s*:\s*|\s+", f, maxsplit=1) for f in inner]
-        return "STRUCT(" + ", ".join(f"{n} {duck_type(x)}" for n, x in fields) + ")"
+        return "STRUCT(" + ", ".join(f'"{n}" {duck_type(x)}' for n, x in fields) + ")"
     simple = {"TIMESTAMP": "TIMESTAMPTZ", "TIMESTAMP_LTZ": "TIMESTAMPTZ", "TIMESTAMP_NTZ": "TIMESTAMP", "STRING": "VARCHAR", "BINARY": "BLOB"}
     return simple.get(t.upper(), t)
 
@@ -50,7 +50,7 @@ class Statement:
         text = sql.strip().rstrip(";")
         self.verb = text.split(None, 1)[0].upper()
         self.table = f"{catalog}.{table['namespace']}.{table['name']}"
-        text = re.sub(rf"(?<![\w.])({catalog}\.)?{table['namespace']}\.{table['name']}\b", self.table, text)
+        text = re.sub(rf"(?<![\w.])({catalog}\.)?({table['namespace']}\.\w+)", rf"{catalog}.\2", text)
         if re.match(r"(?i)create\s+namespace", text):
             self.verb = "NAMESPACE"
             self.text = f"CREATE SCHEMA IF NOT EXISTS {catalog}.{table['namespace']}"
@@ -64,19 +64,21 @@ class Statement:
             self.text = f"USE {catalog}.{text.split()[-1].split('.')[-1]}"
             return
         if self.verb == "ALTER":
-            m = re.match(r"(?is)alter\s+table\s+\S+\s+set\s+tblproperties\s*\((.*)\)$", text)
+            m = re.match(r"(?is)alter\s+table\s+(\S+)\s+set\s+tblproperties\s*\((.*)\)$", text)
             if not m:
                 raise Skipped("DuckDB's driver has no translation of this ALTER TABLE")
-            self.text = f"ALTER TABLE {self.table} SET ({m.group(1)})"
+            self.text = f"ALTER TABLE {m.group(1) if '.' in m.group(1) else self.table} SET ({m.group(2)})"
             return
         if self.verb not in ("INSERT", "DELETE", "UPDATE", "MERGE", "DROP", "SELECT") or re.match(r"(?i)insert\s+overwrite", text):
             raise Skipped(f"{' '.join(text.split()[:2])} has no counterpart")
         self.text = self.dml(text)
 
     def create(self, text):
-        m = re.match(r"(?is)create\s+table\s+(?:if\s+not\s+exists\s+)?\S+\s*\(", text)
+        m = re.match(r"(?is)create\s+table\s+(?:if\s+not\s+exists\s+)?([^\s(]+)\s*\(", text)
         if not m:
             raise Skipped("this CREATE has no counterpart")
+        if "." in m.group(1):  # a scenario may have a second table beside its own
+            self.table = m.group(1)
         end = call(text, m.end() - 1)
         self.columns = [re.split(r"\s+", c.strip(), maxsplit=1) for c in split_args(text[m.end():end - 1])]
         rest = text[end:]
@@ -184,39 +186,54 @@ class PyIcebergRest:
 
     def apply(self, sql, table):
         s = Statement(sql, table, self.catalog_name)
-        name = f"{table['namespace']}.{table['name']}"
         if s.verb == "NAMESPACE":
             return self.catalog.create_namespace_if_not_exists(table["namespace"])
         if s.verb == "CREATE":
             if s.partition:
                 raise Skipped("the driver makes no partitioned tables")
             cols = ", ".join(f"{n} {s.column_type(t)}" for n, t in s.columns)
-            self.db.execute("DROP TABLE IF EXISTS shape")
-            self.db.execute(f"CREATE TABLE shape ({cols})")
-            schema = self.db.execute("SELECT * FROM shape").to_arrow_table().schema
-            return self.guarded(lambda: self.catalog.create_table(name, schema=schema, properties=s.properties)) and None
+            schema = self.evaluated(f"CREATE OR REPLACE TABLE shape ({cols})", "SELECT * FROM shape").schema
+            return self.guarded(lambda: self.catalog.create_table(self.name(s.table), schema=schema, properties=s.properties)) and None
         if s.verb == "INSERT":
-            found = re.match(r"(?is)insert\s+into\s+\S+\s+(.*)$", s.text)
-            target = self.catalog.load_table(name)
-            try:
-                rows = self.db.execute(found.group(1)).to_arrow_table()
-            except Exception as e:
-                raise Skipped(f"the rows cannot be evaluated: {e}") from e
-            wanted = target.schema().as_arrow()
-            return self.guarded(lambda: target.append(rows.rename_columns(wanted.names).cast(wanted)))
+            found = re.match(r"(?is)insert\s+into\s+(\S+)\s+(.*)$", s.text)
+            rows = self.evaluated(found.group(2))
+            target = self.guarded(lambda: self.catalog.load_table(self.name(found.group(1))))
+            return self.guarded(lambda: target.append(fit(rows, target.schema().as_arrow())))
         if s.verb == "DELETE":
-            found = re.match(r"(?is)delete\s+from\s+\S+(?:\s+where\s+(.*))?$", s.text)
-            return self.guarded(lambda: self.catalog.load_table(name).delete(found.group(1) or "true"))
+            found = re.match(r"(?is)delete\s+from\s+(\S+)(?:\s+where\s+(.*))?$", s.text)
+            return self.guarded(lambda: self.catalog.load_table(self.name(found.group(1))).delete(found.group(2) or "true"))
         if s.verb == "ALTER":
-            with self.catalog.load_table(name).transaction() as tx:
+            with self.guarded(lambda: self.catalog.load_table(self.name(s.text.split()[2]))).transaction() as tx:
                 properties = dict(re.findall(r"'([^']*)'\s*=\s*'([^']*)'", s.text))
                 version = properties.pop("format-version", None)
                 return self.guarded(lambda: (tx.upgrade_table_version(int(version)) if version else None, tx.set_properties(properties))) and None
         raise Skipped(f"PyIceberg has no {s.verb}")
 
+    def name(self, full):
+        """A table's name within the catalog."""
+        return full.split(".", 1)[1]
+
+    def evaluated(self, *texts):
+        """What DuckDB gives for the last of its statements."""
+        try:
+            for text in texts:
+                result = self.db.execute(text)
+            return result.to_arrow_table()
+        except Exception as e:
+            raise Skipped(f"DuckDB cannot evaluate this: {e}") from e
+
     def scan(self, table):
-        found = self.catalog.load_table(f"{table['namespace']}.{table['name']}")
-        return self.guarded(lambda: arrow_result(found.scan(snapshot_id=table.get("snapshot")).to_arrow()))
+        def rows():
+            found = self.catalog.load_table(f"{table['namespace']}.{table['name']}")
+            return arrow_result(found.scan(snapshot_id=table.get("snapshot")).to_arrow())
+        return self.guarded(rows)
+
+
+def fit(rows, wanted):
+    """Rows in the table's own types, by place; a column of nothing but NULL came without one."""
+    import pyarrow as pa
+    columns = [pa.nulls(len(c), f.type) if c.null_count == len(c) else c.cast(f.type) for c, f in zip(rows.columns, wanted, strict=True)]
+    return pa.table(columns, schema=wanted)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from floe_driver import Refused, arrow_result, serve
 
 
 class Sail:
-    REFUSALS = ("AnalysisException", "ParseException", "UnsupportedOperationException", "SparkConnectGrpcException")
+    REFUSALS = ("AnalysisException", "ParseException", "SparkConnectGrpcException")
 
     def start(self, hello):
         from pysail.spark import SparkConnectServer
@@ -24,7 +24,8 @@ class Sail:
         try:
             return arrow_result(reader.load(table["location"]).toArrow())
         except Exception as e:
-            if type(e).__name__ in self.REFUSALS and any(w in str(e).lower() for w in ("not supported", "unsupported", "not implemented")):
+            kind, text = type(e).__name__, str(e).lower()
+            if kind == "UnsupportedOperationException" or kind in self.REFUSALS and any(w in text for w in ("not supported", "unsupported", "not implemented")):
                 raise Refused(f"{type(e).__name__}: {e}") from e
             raise
 

@@ -8,7 +8,7 @@ def iceberg_type(t):
     name = type(t).__name__
     simple = {"IntegerType": "int", "LongType": "long", "ShortType": "int", "ByteType": "int", "BooleanType": "boolean", "FloatType": "float", "DoubleType": "double",
               "StringType": "string", "BinaryType": "binary", "DateType": "date", "TimestampType": "timestamptz", "TimestampNTZType": "timestamp",
-              "VariantType": "variant", "NullType": "unknown", "VarcharType": "string", "CharType": "string"}
+              "VariantType": "variant", "NullType": "unknown", "VarcharType": "string", "CharType": "string", "GeometryType": "binary", "GeographyType": "binary"}
     if name in simple:
         return simple[name]
     if name == "DecimalType":
@@ -37,6 +37,7 @@ class Spark:
              .config("spark.sql.defaultCatalog", catalog)
              .config("spark.sql.shuffle.partitions", "2")
              .config("spark.sql.session.timeZone", "UTC")
+             .config("spark.sql.geospatial.enabled", "true")  # off by default in Spark 4.1, unknown to 3.5
              .config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false")
              .config("spark.sql.warehouse.dir", os.path.join(hello["scratch"], "spark-warehouse"))
              .config("spark.local.dir", hello["scratch"])
@@ -71,14 +72,18 @@ class Spark:
     def collect(self, df):
         try:
             cols = [(f.name, iceberg_type(f.dataType)) for f in df.schema.fields]
-            return cols, [tuple(r) for r in (self.plain(df) if any("variant" in t for _, t in cols) else df).collect()]
+            return cols, [tuple(r) for r in self.plain(df).collect()]
         except Exception as e:
             raise self.judge(e) from e
 
     def plain(self, df):
-        """Variants as JSON text."""
+        """Variants as JSON text, shapes as well-known binary."""
+        asked = {"VariantType": "to_json({})", "GeometryType": "ST_AsBinary({})", "GeographyType": "ST_AsBinary({})"}
+        kinds = [(f"`{f.name}`", type(f.dataType).__name__) for f in df.schema.fields]
+        if not any(k in asked for _, k in kinds):
+            return df
         from pyspark.sql import functions as F
-        return df.select([F.to_json(F.col(f"`{f.name}`")).alias(f.name) if type(f.dataType).__name__ == "VariantType" else F.col(f"`{f.name}`") for f in df.schema.fields])
+        return df.select([F.expr(asked.get(k, "{}").format(n) + f" AS {n}") for n, k in kinds])
 
     def apply(self, sql, table):
         try:  # Spark caches a table for its session; it must see another engine's commit before it changes the table

@@ -181,6 +181,55 @@ async fn engines_join_in_rounds_and_a_failing_history_is_cut_down_to_its_core() 
     assert!(least.steps[2].sql.contains("id <"), "{least:#?}");
 }
 
+/// floe as an engine that rewrites files where others write deletes, and does not say that it can do more.
+struct Rewriter(Floe, Hello);
+
+#[async_trait::async_trait]
+impl Driver for Rewriter {
+    fn name(&self) -> &str {
+        "rewriter"
+    }
+    fn hello(&self) -> &Hello {
+        &self.1
+    }
+    async fn apply(&mut self, sql: &str, table: &TableRef) -> Answer<()> {
+        self.0.apply(&sql.replace("merge-on-read", "copy-on-write"), table).await
+    }
+    async fn scan(&mut self, table: &TableRef) -> Answer<Rows> {
+        self.0.scan(table).await
+    }
+    async fn query(&mut self, sql: &str, table: &TableRef) -> Answer<Rows> {
+        self.0.query(sql, table).await
+    }
+    async fn changes(&mut self, table: &TableRef, from: Option<i64>, to: Option<i64>) -> Answer<Rows> {
+        self.0.changes(table, from, to).await
+    }
+    async fn revive(&mut self) {}
+    fn alive(&self) -> bool {
+        true
+    }
+    async fn stop(&mut self) {}
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn facts_of_a_second_engine_count_only_where_the_first_one_declares_what_is_needed() {
+    let tmp = tempfile::tempdir().expect("temporary folder");
+    let warehouse = tmp.path().join("warehouse");
+    std::fs::create_dir_all(&warehouse).expect("folder");
+    let session = Session { warehouse: warehouse.clone(), catalog: "ice".into(), prefix: "by".into() };
+    let root = scenario::find_root().expect("scenarios");
+    let scenarios = scenario::load_all(&root, "concurrency/upgrade-by-the-other").expect("a valid scenario");
+    for (declares, want) in [(false, Outcome::Pass), (true, Outcome::Fail)] {
+        let floe = || Floe::new(&warehouse, "ice").expect("a catalog");
+        let mut hello = floe().hello().clone();
+        hello.capabilities.retain(|c| c != "spark-facts" && (declares || c != "write-dv"));
+        let seats = [Seat::new(Box::new(Rewriter(floe(), hello))), Seat::new(Box::new(floe()))];
+        let session = Session { prefix: format!("by{declares}"), ..session.clone() };
+        let cells = run_scenario(&session, &[&seats[0], &seats[1]], &scenarios[0], 0, &[1]).await;
+        assert_eq!(cells.iter().map(|c| c.outcome).collect::<Vec<_>>(), [want], "{cells:#?}");
+    }
+}
+
 /// The cells of a field, as words; each pair of a scenario must be there once.
 fn pairs(field: &Field, scenarios: &[Scenario]) -> Vec<String> {
     let (_, cells) = field.so_far(scenarios);

@@ -22,7 +22,7 @@ import org.apache.iceberg.hadoop.HadoopCatalog;
 
 /** Apache Beam's Managed I/O on its direct runner, a pipeline a read or write. Tables are made by the Iceberg library it brings. */
 public final class BeamManaged implements Wire.Engine {
-    private static final List<String> CAPABILITIES = List.of("v2", "equality-deletes", "avro");
+    private static final List<String> CAPABILITIES = List.of("v2", "equality-deletes");
     /** Rows of the pipeline that runs: the direct runner is in this process. */
     private static final Queue<Row> ROWS = new ConcurrentLinkedQueue<>();
 

@@ -15,10 +15,12 @@ import org.apache.flink.runtime.minicluster.MiniClusterConfiguration;
 import org.apache.flink.runtime.util.EnvironmentInformation;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.table.api.EnvironmentSettings;
+import org.apache.flink.table.api.SqlParserException;
 import org.apache.flink.table.api.TableException;
 import org.apache.flink.table.api.TableResult;
 import org.apache.flink.table.api.ValidationException;
 import org.apache.flink.table.api.bridge.java.StreamTableEnvironment;
+import org.apache.flink.table.catalog.CatalogTable;
 import org.apache.flink.table.catalog.Column;
 import org.apache.flink.table.catalog.ObjectPath;
 import org.apache.flink.types.Row;
@@ -39,6 +41,7 @@ public final class FlinkSql implements Wire.Engine {
     private static final Pattern UPSERT = Pattern.compile(
         "CALL \\S+\\.system\\.upsert\\(table => '([^']+)', source => '([^']+)', equality_columns => array\\(([^)]*)\\), delete_format => 'equality'\\)", Pattern.CASE_INSENSITIVE);
     private static final Pattern VALUES = Pattern.compile("((?:INSERT INTO|INSERT OVERWRITE) (\\S+) VALUES )(.*)", Pattern.DOTALL | Pattern.CASE_INSENSITIVE);
+    private static final Pattern OVERWRITE = Pattern.compile("INSERT OVERWRITE (\\S+)", Pattern.CASE_INSENSITIVE);
     /** Where views are: the Iceberg catalog holds tables only. */
     private static final String VIEWS = "`default_catalog`.`default_database`.";
 
@@ -149,7 +152,11 @@ public final class FlinkSql implements Wire.Engine {
 
     private void run(String sql) throws Exception {
         System.out.println(sql);
-        tables.executeSql(sql).await();
+        try {
+            tables.executeSql(sql).await();
+        } catch (SqlParserException e) {
+            throw new Wire.Skipped("Flink has no such words: " + e.getMessage());
+        }
     }
 
     @Override
@@ -191,8 +198,17 @@ public final class FlinkSql implements Wire.Engine {
     }
 
     private void insert(String sql) throws Exception {
+        Matcher over = OVERWRITE.matcher(sql);
+        if (over.lookingAt() && partitioned(over.group(1))) {
+            throw new Wire.Skipped("Flink's INSERT OVERWRITE of a partitioned table leaves the partitions that it brings no rows for");
+        }
         Matcher m = VALUES.matcher(sql);
         run(m.matches() && m.group(3).toUpperCase(Locale.ROOT).contains("NULL") ? m.group(1) + nulls(text(m.group(3)), m.group(2)) : text(sql));
+    }
+
+    private boolean partitioned(String table) throws Exception {
+        ObjectPath path = table.contains(".") ? ObjectPath.fromString(table) : new ObjectPath(tables.getCurrentDatabase(), table);
+        return tables.getCatalog(catalog).orElseThrow().getTable(path) instanceof CatalogTable t && t.isPartitioned();
     }
 
     /** Rows of VALUES with a type at each NULL that is a whole value: Flink takes none without. */
@@ -265,6 +281,7 @@ public final class FlinkSql implements Wire.Engine {
         }
         m.appendTail(out);
         String text = out.toString().replaceAll("\\bTIMESTAMP_NTZ'", "TIMESTAMP '").replaceAll("\\bnamed_struct\\(", "row(").replaceAll("(\\d)D\\b", "$1E0")
+            .replaceAll("(?<![\\w.'])(-?\\d+(?:\\.\\d+)?)F\\b", "CAST('$1' AS FLOAT)")
             .replaceAll("(?<![A-Za-z])array\\(", "ARRAY[");
         if (text.contains("ARRAY[") || text.contains("row(") || text.contains("map(") || text.contains("make_interval")) {
             throw new Wire.Skipped("the driver does not put these functions into Flink's text");

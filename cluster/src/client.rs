@@ -152,8 +152,22 @@ impl Cluster {
     }
 }
 
+/// What a job's message says when rows between two stages went with their executor. The scheduler runs most of these tasks
+/// again by itself, but it does not see through an error that the partitions of a join share.
+const LOSSES: [&str; 2] = ["FetchFailed(", "ExecutorLost"];
+/// How the error of such a job begins.
+const LOST: &str = "an executor was lost: ";
+
+/// Whether a job failed because an executor was lost; another run of it may end well.
+pub(crate) fn is_loss(e: &Error) -> bool {
+    e.kind() == ErrorKind::Io && e.message().starts_with(LOST)
+}
+
 /// The error of a job. A kind that an executor's message begins with is kept; it lost its type on the way.
 fn failure(message: &str) -> Error {
+    if LOSSES.iter().any(|l| message.contains(l)) {
+        return Error::new(ErrorKind::Io, format!("{LOST}{message}"));
+    }
     const KINDS: [ErrorKind; 6] = [
         ErrorKind::Malformed,
         ErrorKind::Unsupported,

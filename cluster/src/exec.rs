@@ -5,6 +5,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Seek};
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
@@ -21,11 +22,13 @@ use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
 use tokio::sync::Mutex;
 
-use crate::client::{Cluster, Job};
+use crate::client::{Cluster, Job, is_loss};
 use crate::place::packed;
 
 /// Runs of a job, the first one included: executors that hold its rows may be lost before the rows are fetched.
 const RUNS: usize = 4;
+/// Wait before a job runs again.
+const AFTER_LOSS: Duration = Duration::from_millis(500);
 /// Bytes of a partition that are held in memory while the rest of it is fetched.
 const HELD: usize = 64 << 20;
 
@@ -76,9 +79,21 @@ impl Shared {
         {
             return Ok((*number, job.clone()));
         }
-        let job = Arc::new(self.cluster.run(self.bytes.clone(), self.settings.clone()).await?);
-        *run = (run.0 + 1, Some(job.clone()));
-        Ok((run.0, job))
+        loop {
+            match self.cluster.run(self.bytes.clone(), self.settings.clone()).await {
+                Ok(job) => {
+                    let job = Arc::new(job);
+                    *run = (run.0 + 1, Some(job.clone()));
+                    return Ok((run.0, job));
+                }
+                Err(e) if is_loss(&e) && run.0 + 1 < RUNS => {
+                    log::warn!("run {} of a job: {e}", run.0 + 1);
+                    run.0 += 1;
+                    tokio::time::sleep(AFTER_LOSS).await;
+                }
+                Err(e) => return Err(e),
+            }
+        }
     }
 
     /// All rows of a partition.

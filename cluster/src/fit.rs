@@ -8,7 +8,9 @@ use datafusion::common::{JoinType, Result};
 use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::filter::{FilterExec, FilterExecBuilder};
 use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec, PartitionMode};
+use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
@@ -72,6 +74,10 @@ pub fn fit(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
 }
 
 fn step(node: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    if let Some(one) = one_column(&node)? {
+        // rows without columns: `count(*)` asks for no more
+        return Ok(Arc::new(ProjectionExec::try_new(Vec::<ProjectionExpr>::new(), step(one)?)?));
+    }
     if let Some(join) = node.as_any().downcast_ref::<HashJoinExec>() {
         return hash_join(join).map(|j| j.unwrap_or(node));
     }
@@ -93,6 +99,33 @@ fn step(node: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         return compact_inputs(node);
     }
     Ok(node)
+}
+
+/// A node that gives rows without columns, with one column instead: DataFusion's codec takes "no columns" for "all columns".
+fn one_column(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    if !node.schema().fields().is_empty() {
+        return Ok(None);
+    }
+    let first = Some(vec![0]);
+    if let Some(f) = node.as_any().downcast_ref::<FilterExec>()
+        && f.projection().is_some()
+        && !f.input().schema().fields().is_empty()
+    {
+        let one = FilterExecBuilder::new(f.predicate().clone(), f.input().clone())
+            .with_default_selectivity(f.default_selectivity())
+            .with_batch_size(f.batch_size())
+            .with_fetch(f.fetch())
+            .apply_projection(first)?;
+        return Ok(Some(Arc::new(one.build()?)));
+    }
+    if let Some(j) = node.as_any().downcast_ref::<HashJoinExec>() {
+        return Ok(Some(j.builder().with_projection(first).build_exec()?));
+    }
+    if let Some(j) = node.as_any().downcast_ref::<NestedLoopJoinExec>() {
+        let (left, right, filter) = (j.left().clone(), j.right().clone(), j.filter().cloned());
+        return Ok(Some(Arc::new(NestedLoopJoinExec::try_new(left, right, filter, j.join_type(), first)?)));
+    }
+    Ok(None)
 }
 
 /// `None` = the join is right as it is.

@@ -73,8 +73,8 @@ async fn statements_of_all_scenarios_run_on_plans_that_arrived() {
     let all = scenarios();
     assert!(all.len() > 60, "{} scenarios", all.len());
     for (name, steps) in &all {
-        let want = play(&mut warehouse(None), steps).await;
-        let got = play(&mut warehouse(Some(rule.clone())), steps).await;
+        let want = play(&mut warehouse(None), steps, true).await;
+        let got = play(&mut warehouse(Some(rule.clone())), steps, true).await;
         for (want, got) in want.iter().zip(&got) {
             assert_eq!(want, got, "{name}");
         }

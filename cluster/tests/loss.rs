@@ -17,7 +17,7 @@ const TABLE: &str = "
 ";
 
 /// Slow on purpose: a task takes long enough to be killed in its middle.
-const SLOW: &str = "md5(sha2(concat(s, md5(sha2(s, 512))), 512)) <> 'x'";
+const SLOW: &str = "md5(concat(md5(concat(md5(concat(md5(concat(md5(s), s)), s)), s)), s)) <> 'x'";
 
 /// Runs `statement` on two executors of which one is killed while the job runs; the table is as it is without a cluster.
 async fn killed_in(mode: &str, statement: &str) {

@@ -10,7 +10,7 @@ pub use local::Folder;
 pub use object_store;
 pub use sandbox::SANDBOX;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -109,6 +109,24 @@ impl FileIo {
     /// Properties it was made with.
     pub fn properties(&self) -> &HashMap<String, String> {
         &self.0.props
+    }
+
+    /// Whether another process finds a location: not in memory, nor in a store that a caller registered.
+    pub(crate) fn is_shared(&self, location: &str) -> bool {
+        split_location(location).is_ok_and(|(base, _)| base != "memory://" && !self.is_registered(&base))
+    }
+
+    /// Properties of stores that may travel to another process: no secrets, nor what is of use only together with one.
+    pub fn shareable_properties(&self) -> BTreeMap<String, String> {
+        const STORES: [&str; 6] = ["s3.", "client.", "gcs.", "gcp.", "adls.", "io."];
+        const WITH_SECRET: [&str; 3] = ["access-key-id", "client-id", "tenant-id"];
+        let travels = |k: &str| {
+            k == SANDBOX
+                || STORES.iter().any(|s| k.starts_with(s))
+                    && !cloud::is_secret(k)
+                    && !WITH_SECRET.iter().any(|w| k.ends_with(w))
+        };
+        self.0.props.iter().filter(|(k, _)| travels(k)).map(|(k, v)| (k.clone(), v.clone())).collect()
     }
 
     /// Uses `store` for every location that starts with `base` (`scheme://authority`); tests put faulty stores here.

@@ -7,6 +7,7 @@ use arrow::datatypes::{DataType, Field, FieldRef, Schema as ArrowSchema, SchemaR
 use datafusion::common::DFSchema;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_expr::{PhysicalExpr, create_physical_expr};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use iceberg::spec::{NestedFieldRef, Schema, SchemaRef as IcebergSchemaRef};
@@ -53,9 +54,17 @@ pub struct ChangelogBuilder {
     carry_overs: bool,
     meta: MetaColumns,
     memory: usize,
+    elsewhere: Option<Arc<dyn PhysicalOptimizerRule + Send + Sync>>,
 }
 
 impl ChangelogBuilder {
+    /// A rule that may have the reading of changed files run elsewhere: it sees a [`super::ChangesExec`].
+    #[must_use]
+    pub fn elsewhere(mut self, rule: Option<Arc<dyn PhysicalOptimizerRule + Send + Sync>>) -> Self {
+        self.elsewhere = rule;
+        self
+    }
+
     /// Reads a branch other than `main`.
     #[must_use]
     pub fn branch(mut self, name: Option<String>) -> Self {
@@ -197,6 +206,7 @@ impl ChangelogBuilder {
             raw: self.carry_overs,
             meta: self.meta,
             memory: self.memory,
+            elsewhere: self.elsewhere,
         };
         Ok(ChangelogScan { run: Arc::new(run), output_schema: Arc::new(output_schema) })
     }
@@ -257,6 +267,7 @@ impl ChangelogScan {
             carry_overs: false,
             meta: MetaColumns::All,
             memory: DEFAULT_MEMORY,
+            elsewhere: None,
         }
     }
 

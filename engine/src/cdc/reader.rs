@@ -115,6 +115,12 @@ pub struct RowReader {
     groups: Option<Arc<dyn RowGroupFilter>>,
 }
 
+impl std::fmt::Debug for RowReader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RowReader").field("columns", &self.arrow.fields().len()).finish_non_exhaustive()
+    }
+}
+
 impl RowReader {
     /// A reader of `schema`, whose Arrow form is `arrow`; `filter` is over those columns.
     pub fn new(
@@ -132,6 +138,26 @@ impl RowReader {
     pub fn row_groups(mut self, filter: Arc<dyn RowGroupFilter>) -> Self {
         self.groups = Some(filter);
         self
+    }
+
+    /// Files, table metadata and the schema that is read.
+    pub(super) fn parts(&self) -> (&FileIo, &Arc<Metadata>, &Arc<Schema>) {
+        (&self.io, &self.metadata, &self.schema)
+    }
+
+    /// Columns that are read.
+    pub(super) fn arrow(&self) -> &SchemaRef {
+        &self.arrow
+    }
+
+    /// The filter over them.
+    pub(super) fn filter(&self) -> Option<&Arc<dyn PhysicalExpr>> {
+        self.filter.as_ref()
+    }
+
+    /// A loader of the deletes of its files.
+    pub(super) fn loader(&self) -> DeleteLoader {
+        DeleteLoader::new(self.io.clone(), self.metadata.clone())
     }
 
     /// The same without columns and filter: positions and lineage only.

@@ -9,16 +9,21 @@ use arrow::array::{
 use arrow::compute::{interleave_record_batch, take, take_record_batch};
 use arrow::datatypes::SchemaRef;
 use datafusion::error::DataFusionError;
-use futures::{StreamExt, TryStreamExt};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::{ExecutionPlan, execute_stream_partitioned};
+use futures::future::BoxFuture;
+use futures::stream::BoxStream;
+use futures::{FutureExt, StreamExt, TryStreamExt};
 use iceberg::spec::SnapshotRef;
 use tokio::sync::mpsc::Sender;
 
 use super::carry::{self, Index, Lineage, Span, Stretch};
 use super::changelog::MetaColumns;
 use super::columns::prune;
-use super::diff::DiffPlanner;
+use super::diff::{DiffPlanner, FileDiff};
 use super::range::Step;
 use super::reader::{Changed, Kind, Prepared, RowReader};
+use super::reading::{self, ChangedFile, ChangesExec};
 use super::resolve::{ChangeType, Collected, Encoder, Pairing, resolve, row_hash};
 use crate::deletes::DeleteLoader;
 use crate::dv::DeletionVector;
@@ -31,6 +36,9 @@ const OUTPUT_ROWS: usize = 8192;
 const PREPARE_CONCURRENCY: usize = 8;
 /// Files that are decoded at a time.
 const FILE_CONCURRENCY: usize = 2;
+
+/// A stream of changed rows that is yet to be opened, each with the place of its source.
+type Opening = BoxFuture<'static, Result<BoxStream<'static, Result<(usize, Changed)>>>>;
 
 /// Output of a scan; closed when nobody reads any more.
 type Output = Sender<std::result::Result<RecordBatch, DataFusionError>>;
@@ -49,6 +57,8 @@ pub(super) struct Run {
     pub(super) raw: bool,
     pub(super) meta: MetaColumns,
     pub(super) memory: usize,
+    /// May have the reading of files run elsewhere.
+    pub(super) elsewhere: Option<Arc<dyn PhysicalOptimizerRule + Send + Sync>>,
 }
 
 /// How rows that were read become rows to be resolved.
@@ -64,6 +74,7 @@ pub(super) struct Shape {
 /// A changed file of a snapshot, with the rows of it that are still in question.
 struct Source {
     ordinal: u32,
+    diff: FileDiff,
     prepared: Arc<Prepared>,
     /// Candidates that are no carry-overs; `None` = all.
     only: Option<DeletionVector>,
@@ -72,6 +83,13 @@ struct Source {
 impl Source {
     fn rows(&self) -> u64 {
         self.only.as_ref().unwrap_or(&self.prepared.candidates).len()
+    }
+
+    /// As a file of a plan.
+    fn to_read(&self) -> ChangedFile {
+        let f = self.diff.file();
+        let share = self.rows() as f64 / f.record_count.max(1) as f64;
+        ChangedFile { diff: self.diff.clone(), only: self.only.clone(), bytes: (f.file_size as f64 * share) as u64 }
     }
 }
 
@@ -152,18 +170,18 @@ impl Run {
         let diffs = planner.plan(step).await?;
         // deletes are cached for one snapshot: a longer life would hold every delete file of the range
         let loader = DeleteLoader::new(self.table.io().clone(), self.table.metadata().clone());
-        let prepared: Vec<Prepared> = futures::stream::iter(diffs)
+        let prepared: Vec<(FileDiff, Prepared)> = futures::stream::iter(diffs)
             .map(|d| {
                 let loader = &loader;
-                async move { self.reader.prepare(&d, loader).await }
+                async move { self.reader.prepare(&d, loader).await.map(|p| (d, p)) }
             })
             .buffered(PREPARE_CONCURRENCY)
             .try_collect()
             .await?;
         let mut sources: Vec<Source> = prepared
             .into_iter()
-            .filter(|p| !p.candidates.is_empty())
-            .map(|p| Source { ordinal, prepared: Arc::new(p), only: None })
+            .filter(|(_, p)| !p.candidates.is_empty())
+            .map(|(diff, p)| Source { ordinal, diff, prepared: Arc::new(p), only: None })
             .collect();
         if !self.raw {
             self.drop_carried_over(&mut sources).await?;
@@ -218,15 +236,18 @@ impl Run {
     async fn unit(&self, sources: Vec<Source>, tx: &Output) -> Result<()> {
         let deletes = sources.iter().any(|s| s.prepared.may_delete);
         let inserts = sources.iter().any(|s| s.prepared.may_insert);
+        let there = self.elsewhere(&sources)?;
+        let ordinals: Arc<Vec<u32>> = Arc::new(sources.iter().map(|s| s.ordinal).collect());
         // one kind of rows alone has nothing to be matched with
         if self.raw || !(deletes && inserts) {
-            for s in &sources {
-                let mut stream = self.reader.read(s.prepared.clone(), s.only.clone()).await?;
-                while let Some(c) = stream.try_next().await? {
+            for stream in self.streams(&sources, there.as_ref())? {
+                let mut stream = stream.await?;
+                while let Some((file, c)) = stream.try_next().await? {
                     let n = c.rows.num_rows();
                     let change = if c.kind == Kind::Delete { ChangeType::Delete } else { ChangeType::Insert };
                     let values = self.shape.of(&c.rows)?;
-                    let batch = self.finish(&values, &vec![change; n], &vec![s.ordinal; n], Arc::new(c.row_ids))?;
+                    let batch =
+                        self.finish(&values, &vec![change; n], &vec![ordinals[file]; n], Arc::new(c.row_ids))?;
                     if !send(tx, batch).await {
                         return Ok(());
                     }
@@ -236,14 +257,13 @@ impl Run {
         }
         let passes = self.passes(&sources);
         for pass in 0..passes {
-            let gathered = each(&sources, |s| {
-                let (shape, reader) = (self.shape.clone(), self.reader.clone());
-                let (ordinal, file, only) = (s.ordinal, s.prepared.clone(), s.only.clone());
+            let gathered = each(self.streams(&sources, there.as_ref())?, |stream| {
+                let (shape, ordinals) = (self.shape.clone(), ordinals.clone());
                 async move {
                     let mut mine: Vec<Collected> = Vec::new();
-                    let mut stream = reader.read(file, only).await?;
-                    while let Some(c) = stream.try_next().await? {
-                        mine.extend(shape.collect(c, ordinal, pass, passes)?);
+                    let mut stream = stream.await?;
+                    while let Some((file, c)) = stream.try_next().await? {
+                        mine.extend(shape.collect(c, ordinals[file], pass, passes)?);
                     }
                     Ok(mine)
                 }
@@ -266,6 +286,40 @@ impl Run {
             }
         }
         Ok(())
+    }
+
+    /// The plan of the unit's reading, if it runs elsewhere.
+    fn elsewhere(&self, sources: &[Source]) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let Some(rule) = &self.elsewhere else { return Ok(None) };
+        let files = sources.iter().map(Source::to_read).collect();
+        let plan = Arc::new(ChangesExec::new(self.reader.clone(), files));
+        let placed = rule.optimize(plan, crate::sql::planner::config().options())?;
+        Ok((!placed.as_any().is::<ChangesExec>()).then_some(placed))
+    }
+
+    /// The changed rows of the sources, each with the place of its source: a stream a file here, a stream a partition there.
+    fn streams(&self, sources: &[Source], there: Option<&Arc<dyn ExecutionPlan>>) -> Result<Vec<Opening>> {
+        if let Some(plan) = there {
+            let read = self.reader.arrow();
+            let rows = execute_stream_partitioned(plan.clone(), Arc::default())?;
+            return Ok(rows
+                .into_iter()
+                .map(|rows| {
+                    let read = read.clone();
+                    let changed = rows.map(move |b| reading::from_batch(&read, &b?));
+                    let changed = changed.try_filter_map(|c| futures::future::ready(Ok(c)));
+                    futures::future::ready(Ok(changed.boxed())).boxed()
+                })
+                .collect());
+        }
+        Ok(sources
+            .iter()
+            .enumerate()
+            .map(|(at, s)| {
+                let (reader, file, only) = (self.reader.clone(), s.prepared.clone(), s.only.clone());
+                async move { Ok(reader.read(file, only).await?.map_ok(move |c| (at, c)).boxed()) }.boxed()
+            })
+            .collect())
     }
 
     /// Passes over the files so that the rows of one pass fit the memory.

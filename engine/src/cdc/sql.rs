@@ -111,7 +111,8 @@ pub(crate) async fn create_changelog_view(session: &mut Session, args: &Args) ->
         .branch(branch)
         .range(start, end)
         .meta_columns(MetaColumns::Spark)
-        .net_changes(net);
+        .net_changes(net)
+        .elsewhere(session.last_rule());
     if updates {
         builder = match identifiers {
             Some(names) => builder.identifier_columns(names),
@@ -255,5 +256,5 @@ pub(crate) async fn call_provider(session: &Session, call: &Call) -> Result<Arc<
     let table = session.table(&name).await?;
     let start = call.from.clone().map_or(Start::Beginning, Start::After);
     let end = call.to.clone().map_or(End::Head, End::At);
-    provider(ChangelogScan::builder(table).range(start, end).build().await?)
+    provider(ChangelogScan::builder(table).range(start, end).elsewhere(session.last_rule()).build().await?)
 }

@@ -31,6 +31,7 @@ pub use insert::{InsertMode, insert, literal_rows};
 pub use merge::{MergeAction, MergeClause, MergeStatement, merge};
 pub(crate) use mor::write_deletes;
 pub use mor::write_vectors;
+pub use store::{store_type, store_udf};
 pub use update::{Assignment, update};
 pub use values::default_sql;
 

@@ -17,8 +17,17 @@ use crate::{Error, Result};
 
 /// `value` as a column of type `to`.
 pub(super) fn store(value: Expr, to: &DataType) -> Expr {
-    ScalarUDF::new_from_impl(Store { to: to.clone(), signature: Signature::any(1, Volatility::Immutable) })
-        .call(vec![value])
+    store_udf(to.clone()).call(vec![value])
+}
+
+/// The column type of a function that [`store`] made; `None` for any other function.
+pub fn store_type(f: &ScalarUDF) -> Option<&DataType> {
+    f.inner().as_any().downcast_ref::<Store>().map(|s| &s.to)
+}
+
+/// The function that casts a value to a column of type `to`, as [`store_type`] took it apart.
+pub fn store_udf(to: DataType) -> ScalarUDF {
+    ScalarUDF::new_from_impl(Store { to, signature: Signature::any(1, Volatility::Immutable) })
 }
 
 #[derive(Debug, PartialEq, Eq)]

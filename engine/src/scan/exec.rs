@@ -41,6 +41,29 @@ impl IcebergScanExec {
         Self { cx, groups, exact_rows, properties, metrics: ExecutionPlanMetricsSet::new() }
     }
 
+    /// The same scan with metrics of its own: a scan that was decoded once serves many tasks.
+    #[must_use]
+    pub fn again(&self) -> Self {
+        Self::new(self.cx.clone(), self.groups.clone(), self.exact_rows)
+    }
+
+    /// Bytes of the data files' parts that are read, as stored.
+    pub fn bytes(&self) -> u64 {
+        self.groups.iter().flatten().map(|s| u64::try_from(s.weight).unwrap_or(0)).sum()
+    }
+
+    pub(super) fn context(&self) -> &ScanContext {
+        &self.cx
+    }
+
+    pub(super) fn groups(&self) -> &[Vec<Split>] {
+        &self.groups
+    }
+
+    pub(super) fn exact_rows(&self) -> Option<usize> {
+        self.exact_rows
+    }
+
     /// Number of data files read.
     pub fn file_count(&self) -> usize {
         let mut paths: Vec<_> = self.groups.iter().flatten().map(|s| &s.task.entry.file.path).collect();

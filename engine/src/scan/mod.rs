@@ -10,6 +10,7 @@ mod provider;
 mod reader;
 mod rowgroups;
 mod split;
+pub(crate) mod wire;
 
 #[cfg(test)]
 mod tests;
@@ -20,3 +21,4 @@ pub use exec::IcebergScanExec;
 pub(crate) use formats::FileRows;
 pub use plan::{FileTask, Planned, plan, snapshot};
 pub use provider::IcebergTableProvider;
+pub use wire::ScanWire;

@@ -18,6 +18,7 @@ use datafusion::logical_expr::{
     AggregateUDF, Expr, ExprSchemable, GetFieldAccess, LogicalPlan, ScalarUDF, TableSource, WindowUDF, lit,
 };
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::planner::{ParserOptions, PlannerContext, SqlToRel};
 use datafusion::sql::sqlparser::ast::{self, BinaryOperator};
@@ -45,14 +46,21 @@ pub fn config() -> SessionConfig {
     config
 }
 
-/// A DataFusion session that reads Spark's types, operators, functions and `range`.
-pub fn context(config: SessionConfig, runtime: Arc<RuntimeEnv>) -> SessionContext {
+/// A DataFusion session that reads Spark's types, operators, functions and `range`; `last_rule` sees every physical plan last.
+pub fn context(
+    config: SessionConfig,
+    runtime: Arc<RuntimeEnv>,
+    last_rule: Option<Arc<dyn PhysicalOptimizerRule + Send + Sync>>,
+) -> SessionContext {
     super::parser::stack();
     let mut builder = SessionStateBuilder::new()
         .with_config(config)
         .with_runtime_env(runtime)
         .with_type_planner(Arc::new(SparkTypes))
         .with_default_features();
+    if let Some(rule) = last_rule {
+        builder = builder.with_physical_optimizer_rule(rule);
+    }
     builder.expr_planners().get_or_insert_default().insert(0, Arc::new(SparkOperators));
     let ctx = SessionContext::new_with_state(builder.build());
     super::functions::register(&ctx);

@@ -7,6 +7,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
 use datafusion::catalog::TableProvider;
 use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::scalar::ScalarValue;
 use datafusion::sql::sqlparser::ast::Query;
@@ -110,6 +111,7 @@ pub struct Session {
     settings: BTreeMap<String, String>,
     config: SessionConfig,
     runtime: Arc<RuntimeEnv>,
+    last_rule: Option<Arc<dyn PhysicalOptimizerRule + Send + Sync>>,
 }
 
 impl Session {
@@ -128,6 +130,7 @@ impl Session {
             settings: BTreeMap::new(),
             config,
             runtime: Arc::new(RuntimeEnv::default()),
+            last_rule: None,
         }
     }
 
@@ -154,6 +157,16 @@ impl Session {
     /// DataFusion's settings of new statements.
     pub fn config_mut(&mut self) -> &mut SessionConfig {
         &mut self.config
+    }
+
+    /// A rule that sees every physical plan of a statement last, and may have it run elsewhere.
+    pub fn set_last_rule(&mut self, rule: Option<Arc<dyn PhysicalOptimizerRule + Send + Sync>>) {
+        self.last_rule = rule;
+    }
+
+    /// The rule of [`Session::set_last_rule`].
+    pub fn last_rule(&self) -> Option<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
+        self.last_rule.clone()
     }
 
     /// Value of a `SET key = value`; keys are matched without regard to case.
@@ -197,7 +210,7 @@ impl Session {
 
     /// A fresh DataFusion session that reads Spark's types, operators, functions and `range`.
     pub fn context(&self) -> SessionContext {
-        super::planner::context(self.config.clone(), self.runtime.clone())
+        super::planner::context(self.config.clone(), self.runtime.clone(), self.last_rule.clone())
     }
 
     /// Runs a script. The first statement that fails ends it: the error names its number, line and text; what the

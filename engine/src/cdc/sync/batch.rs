@@ -159,7 +159,8 @@ impl Inner {
             .filter(self.source.read.filter.clone())
             .meta_columns(MetaColumns::Spark)
             .net_changes(several)
-            .memory(self.sync.memory_mb << 20);
+            .memory(self.sync.memory_mb << 20)
+            .elsewhere(self.elsewhere.clone());
         // inside `only` the key is no top-level column of the source: rows are matched by value alone
         let only = matches!(self.target.columns, Columns::Only(_));
         if !keys.is_empty() && !only && keys.iter().all(|k| read.as_struct().fields().iter().any(|f| f.name == *k)) {

@@ -23,6 +23,7 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use iceberg::TableIdent;
 
 pub use apply::Applied;
@@ -88,6 +89,7 @@ struct Inner {
     source: CdcReadConfig,
     target: WriteConfig,
     sync: SyncConfig,
+    elsewhere: Option<Arc<dyn PhysicalOptimizerRule + Send + std::marker::Sync>>,
 }
 
 /// Where a run goes on.
@@ -125,7 +127,24 @@ impl Sync {
             )
             .at("source"));
         }
-        Ok(Self(Arc::new(Inner { source_catalog: source, target_catalog: target, source: read, target: write, sync })))
+        let inner = Inner {
+            source_catalog: source,
+            target_catalog: target,
+            source: read,
+            target: write,
+            sync,
+            elsewhere: None,
+        };
+        Ok(Self(Arc::new(inner)))
+    }
+
+    /// A rule that may have the reading of the source's changed files run elsewhere. Only before a run.
+    #[must_use]
+    pub fn elsewhere(mut self, rule: Arc<dyn PhysicalOptimizerRule + Send + std::marker::Sync>) -> Self {
+        if let Some(inner) = Arc::get_mut(&mut self.0) {
+            inner.elsewhere = Some(rule);
+        }
+        self
     }
 
     /// Runs until the source's head (batch) or until it is stopped (stream).

@@ -249,8 +249,8 @@ fn cut(text: &str) -> String {
     text.chars().take(SHOWN).collect::<String>().replace(['\n', '\r'], " ")
 }
 
-/// Values of the properties that are secrets by their names, and those of the environment.
-pub(super) fn secrets_of(props: &HashMap<String, String>) -> Vec<String> {
+/// Whether a property holds a secret, by its name.
+pub(crate) fn is_secret(key: &str) -> bool {
     const NAMES: [&str; 9] = [
         "secret",
         "token",
@@ -262,6 +262,11 @@ pub(super) fn secrets_of(props: &HashMap<String, String>) -> Vec<String> {
         "connection-string",
         "sse.key",
     ];
+    NAMES.iter().any(|n| key.contains(n)) && !key.ends_with("-path")
+}
+
+/// Values of the properties that are secrets by their names, and those of the environment.
+pub(super) fn secrets_of(props: &HashMap<String, String>) -> Vec<String> {
     const ENVIRONMENT: [&str; 5] = [
         "AWS_SECRET_ACCESS_KEY",
         "AWS_SESSION_TOKEN",
@@ -269,8 +274,7 @@ pub(super) fn secrets_of(props: &HashMap<String, String>) -> Vec<String> {
         "AZURE_CLIENT_SECRET",
         "AZURE_STORAGE_SAS_KEY",
     ];
-    let secret = |k: &str| NAMES.iter().any(|n| k.contains(n)) && !k.ends_with("-path");
-    let of_props = props.iter().filter(|(k, _)| secret(k)).map(|(_, v)| v.clone());
+    let of_props = props.iter().filter(|(k, _)| is_secret(k)).map(|(_, v)| v.clone());
     let of_env = ENVIRONMENT.iter().filter_map(|k| std::env::var(k).ok());
     let whole: Vec<String> = of_props.chain(of_env).collect();
     // A signature or a connection string is secret in its parts, too: a server may repeat one.

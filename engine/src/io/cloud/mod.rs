@@ -16,7 +16,7 @@ use object_store::limit::LimitStore;
 use object_store::{BackoffConfig, ClientOptions, ObjectStore, RetryConfig};
 
 use self::errors::{Explained, secrets_of};
-pub(crate) use self::errors::{redact, said};
+pub(crate) use self::errors::{is_secret, redact, said};
 use crate::{Error, Result};
 
 /// Requests of one store in flight at the same time, when property `io.max-requests` does not say.

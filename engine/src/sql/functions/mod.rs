@@ -17,7 +17,7 @@ use datafusion::error::Result as DfResult;
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
 use datafusion::prelude::SessionContext;
 
-pub use nested::{assign, assign_udf};
+pub use nested::{assign, assign_parts, assign_udf};
 pub use string::spark_strings;
 pub(crate) use string::write_date;
 pub use variant::{is_variant, variant_json};

@@ -195,6 +195,11 @@ pub fn assign_udf(name: &str, to: &DataType, column: &str) -> ScalarUDF {
     })
 }
 
+/// Column type and column of a function that [`assign_udf`] made; `None` for any other function.
+pub fn assign_parts(f: &ScalarUDF) -> Option<(&DataType, &str)> {
+    f.inner().as_any().downcast_ref::<CastByPosition>().map(|c| (&c.to, c.column.as_str()))
+}
+
 /// Spark's ANSI store assignment.
 fn assignable(from: &DataType, to: &DataType) -> bool {
     use DataType as T;

@@ -94,7 +94,7 @@ fn structs_are_cast_by_position() {
 }
 
 async fn one(sql: &str) -> String {
-    let ctx = crate::sql::planner::context(crate::sql::planner::config(), std::sync::Arc::default());
+    let ctx = crate::sql::planner::context(crate::sql::planner::config(), std::sync::Arc::default(), None);
     match ctx.sql(sql).await {
         Ok(df) => match df.collect().await {
             Ok(batches) => texts(batches[0].column(0).as_ref())[0].clone().unwrap_or_else(|| "NULL".into()),

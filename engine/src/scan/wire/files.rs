@@ -12,6 +12,7 @@ use crate::manifest::{Content, DataFile, FileFormat, ManifestEntry, Status, part
 use crate::scan::plan::FileTask;
 use crate::scan::split::Split;
 use crate::table::Metadata;
+pub(crate) use crate::types::from_hex;
 use crate::types::{decode_bound, encode_bound, primitive};
 use crate::{Error, Result};
 
@@ -276,11 +277,4 @@ impl EntryWire {
 
 pub(crate) fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
-}
-
-pub(crate) fn from_hex(text: &str) -> Option<Vec<u8>> {
-    if !text.is_ascii() || !text.len().is_multiple_of(2) {
-        return None;
-    }
-    (0..text.len()).step_by(2).map(|i| u8::from_str_radix(&text[i..i + 2], 16).ok()).collect()
 }

@@ -3,15 +3,20 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ballista_core::config::TaskSchedulingPolicy;
 use ballista_core::registry::BallistaFunctionRegistry;
+use ballista_core::serde::protobuf::UpdateTaskStatusParams;
+use ballista_core::serde::protobuf::scheduler_grpc_server::SchedulerGrpc;
 use ballista_executor::executor_process::{ExecutorProcessConfig, start_executor_process};
 use ballista_scheduler::cluster::BallistaCluster;
 use ballista_scheduler::config::{SchedulerConfig, TaskDistributionPolicy};
-use ballista_scheduler::scheduler_process::start_server;
+use ballista_scheduler::scheduler_process::{create_scheduler, start_grpc_service};
+use ballista_scheduler::scheduler_server::SchedulerServer;
 use datafusion::execution::{SessionStateBuilder, TaskContext};
 use datafusion::prelude::SessionConfig;
+use datafusion_proto::protobuf::{LogicalPlanNode, PhysicalPlanNode};
 use floe_engine::sql::planner;
 use floe_engine::{Error, ErrorKind, Result};
 
@@ -21,6 +26,8 @@ use crate::codec::FloeCodec;
 
 /// Seconds between an executor's signs of life.
 const HEARTBEAT_SECONDS: u64 = 1;
+/// Time between two looks for tasks that wait.
+const HAND_OUT: Duration = Duration::from_millis(500);
 /// Seconds that a finished job's rows stay on executors when nobody cleans them up.
 const JOB_DATA_SECONDS: u64 = 600;
 
@@ -93,7 +100,28 @@ pub async fn run_scheduler(s: Scheduler) -> Result<()> {
     };
     let failed = |e| Error::new(ErrorKind::Io, format!("the scheduler: {e}")).at(s.address);
     let cluster = BallistaCluster::new_from_config(&config).await.map_err(failed)?;
-    start_server(cluster, s.address, Arc::new(config)).await.map_err(failed)
+    let scheduler = create_scheduler(cluster, Arc::new(config)).await.map_err(failed)?;
+    tokio::spawn(hand_out(scheduler.clone()));
+    start_grpc_service(s.address, scheduler).await.map_err(failed)
+}
+
+/// Has waiting tasks handed out again and again. Ballista hands them out when something happens on an executor; the tasks of
+/// one that is lost while the others are idle would wait for ever.
+async fn hand_out(scheduler: SchedulerServer<LogicalPlanNode, PhysicalPlanNode>) {
+    loop {
+        tokio::time::sleep(HAND_OUT).await;
+        if scheduler.running_job_number() == 0 {
+            continue;
+        }
+        let executors = scheduler.state.executor_manager.get_executors_state().await.unwrap_or_default();
+        for (executor, ..) in executors {
+            // a report of nothing: what follows it is the handing out
+            let nothing = UpdateTaskStatusParams { executor_id: executor.id, task_status: Vec::new() };
+            if let Err(e) = SchedulerGrpc::update_task_status(&scheduler, tonic::Request::new(nothing)).await {
+                log::debug!("waiting tasks were not handed out: {e}");
+            }
+        }
+    }
 }
 
 /// Runs an executor until the process is told to end.

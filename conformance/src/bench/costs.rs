@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::deletes::{CLUSTERED, COMPACT, Cut, DELETE, SCAN, SCATTERED};
-use super::{POSITION_DELETES, Report, Sample};
+use super::{Report, Sample};
 
 /// Files of a benchmark table.
 const FILES: u32 = 4;
@@ -133,7 +133,7 @@ pub fn scans(r: &Report, engine: &str, mode: &str) -> Vec<(String, f64, Point)> 
     out
 }
 
-/// Costs of every engine that both wrote and read tables in the mode `deletes_in` (`merge-on-read` or [`POSITION_DELETES`]) and by
+/// Costs of every engine that both wrote and read tables in the mode `deletes_in` (`merge-on-read` or [`super::POSITION_DELETES`]) and by
 /// copy-on-write.
 pub fn fit(r: &Report, deletes_in: &str) -> Vec<Costs> {
     let mut out = Vec::new();

@@ -3,10 +3,8 @@
 //! goes back to the snapshot it had.
 
 use std::path::Path;
-use std::time::Instant;
 
-use super::model::{Model, NARROW};
-use super::run::{CATALOG, NAMESPACE, bytes, failure, report, table, texts};
+use super::run::{CATALOG, NAMESPACE, Run, Subject, report, table};
 use super::{Plan, Report, Sample};
 use crate::drivers::Driver;
 use crate::facts::TableState;
@@ -84,29 +82,13 @@ impl Cut {
     }
 }
 
-/// Properties of a table that keeps its deletes in this way.
-pub(super) fn properties(mode: &str) -> String {
+/// Makes a table that keeps its deletes in this way.
+fn create(table: &str, mode: &str) -> String {
     let (version, mode) = if mode == super::POSITION_DELETES { (2, "merge-on-read") } else { (3, mode) };
     format!(
-        "'format-version'='{version}', 'write.delete.mode'='{mode}', 'write.update.mode'='{mode}', 'write.merge.mode'='{mode}'"
+        "CREATE TABLE {table} (id BIGINT, city STRING, n BIGINT) USING iceberg TBLPROPERTIES('format-version'='{version}', \
+         'write.delete.mode'='{mode}', 'write.update.mode'='{mode}', 'write.merge.mode'='{mode}')"
     )
-}
-
-/// A table of one writer and mode.
-struct Subject {
-    writer: usize,
-    mode: String,
-    name: String,
-    /// Rows that the statements left.
-    model: Model,
-    /// Why it takes no further part.
-    broken: String,
-}
-
-impl Subject {
-    fn full(&self) -> String {
-        format!("{CATALOG}.{NAMESPACE}.{}", self.name)
-    }
 }
 
 /// Runs the plan on started engines over `warehouse`. `tell` hears what is being measured.
@@ -118,11 +100,11 @@ pub async fn run(
     tell: &dyn Fn(&str),
 ) -> Report {
     let mut run = Run { plan, warehouse, drivers, samples: Vec::new(), tell };
-    let mut subjects = run.make().await;
+    let mut subjects = run.make(create).await;
     let whole = Sample { what: SCAN.into(), ..Sample::default() };
     for round in 0..=plan.samples {
         for s in &mut subjects {
-            run.scans(s, &Sample { round, ..whole.clone() }).await;
+            run.read(s, false, &Sample { round, ..whole.clone() }).await;
         }
     }
     for clustered in [false, true] {
@@ -134,41 +116,7 @@ pub async fn run(
     report(plan, run.drivers, absent, run.samples)
 }
 
-struct Run<'a> {
-    plan: &'a Plan,
-    warehouse: &'a Path,
-    drivers: &'a mut [Box<dyn Driver>],
-    samples: Vec<Sample>,
-    tell: &'a dyn Fn(&str),
-}
-
 impl Run<'_> {
-    /// A table for each writer and mode.
-    async fn make(&mut self) -> Vec<Subject> {
-        let mut out = Vec::new();
-        let (plan, fresh) = (self.plan, Model::new(self.plan.rows));
-        for mode in &plan.modes {
-            for writer in
-                (0..self.drivers.len()).filter(|w| self.drivers[*w].hello().plays("write")).collect::<Vec<_>>()
-            {
-                let name = format!("{}_{}", self.drivers[writer].name(), mode.replace('-', "_"));
-                let mut s = Subject { writer, mode: mode.clone(), name, model: fresh.clone(), broken: String::new() };
-                let create = format!(
-                    "CREATE TABLE {} (id BIGINT, city STRING, n BIGINT) USING iceberg TBLPROPERTIES({})",
-                    s.full(),
-                    properties(mode)
-                );
-                for sql in [format!("CREATE NAMESPACE IF NOT EXISTS {CATALOG}.{NAMESPACE}"), create] {
-                    self.quietly(&mut s, &sql).await;
-                }
-                let insert = Model::insert(&s.full(), plan.rows);
-                self.statement(&mut s, &insert, Sample { what: "insert".into(), ..Sample::default() }).await;
-                out.push(s);
-            }
-        }
-        out
-    }
-
     /// Every table loses one row in so many, is read by all, and goes back; a sample a round.
     async fn share(&mut self, subjects: &mut [Subject], cut: Cut) {
         let like = Sample { percent: Some(cut.percent()), place: cut.place().into(), ..Sample::default() };
@@ -179,7 +127,7 @@ impl Run<'_> {
                 self.statement(s, &sql, Sample { what: DELETE.into(), round, ..like.clone() }).await;
                 let whole = s.model.clone();
                 s.model.delete(|id| cut.has(id, self.plan.rows));
-                self.scans(s, &Sample { what: SCAN.into(), round, ..like.clone() }).await;
+                self.read(s, false, &Sample { what: SCAN.into(), round, ..like.clone() }).await;
                 s.model = whole;
                 match before {
                     Some(id) => {
@@ -204,7 +152,7 @@ impl Run<'_> {
                 self.statement(s, &sql, Sample { what: SMALL_DELETE.into(), round: i + 1, ..like.clone() }).await;
                 s.model.delete(|id| id % SMALL == i);
                 if (i + 1) % often == 0 || i == 0 {
-                    self.scans(s, &Sample { what: SMALL_SCAN.into(), round: i + 1, ..like.clone() }).await;
+                    self.read(s, false, &Sample { what: SMALL_SCAN.into(), round: i + 1, ..like.clone() }).await;
                 }
             }
         }
@@ -214,79 +162,13 @@ impl Run<'_> {
                 s.name
             );
             self.statement(s, &sql, Sample { what: COMPACT.into(), round: 1, ..Sample::default() }).await;
-            self.scans(s, &Sample { what: "scan after compaction".into(), round: 1, ..Sample::default() }).await;
+            self.read(s, false, &Sample { what: "scan after compaction".into(), round: 1, ..Sample::default() }).await;
         }
     }
 
     fn snapshot(&self, s: &Subject) -> Option<i64> {
         let state = TableState::read(Path::new(&table(self.warehouse, &s.name).location)).ok()??;
         state.json["current-snapshot-id"].as_i64()
-    }
-
-    /// A statement that is not measured.
-    async fn quietly(&mut self, s: &mut Subject, sql: &str) {
-        if s.broken.is_empty() {
-            let t = table(self.warehouse, &s.name);
-            s.broken = failure(self.drivers[s.writer].apply(sql, &t).await).unwrap_or_default();
-        }
-    }
-
-    /// Times one statement of a table's writer.
-    async fn statement(&mut self, s: &mut Subject, sql: &str, like: Sample) {
-        let name = self.drivers[s.writer].name().to_string();
-        (self.tell)(&format!("{} {}: {name} {}", like.what, like.place, s.mode));
-        let t = table(self.warehouse, &s.name);
-        let before = bytes(Path::new(&t.location));
-        let start = Instant::now();
-        if s.broken.is_empty() {
-            s.broken = failure(self.drivers[s.writer].apply(sql, &t).await).unwrap_or_default();
-        }
-        let seconds = start.elapsed().as_secs_f64();
-        self.samples.push(Sample {
-            engine: name.clone(),
-            writer: name,
-            mode: s.mode.clone(),
-            seconds: s.broken.is_empty().then_some(seconds),
-            reason: s.broken.clone(),
-            bytes: bytes(Path::new(&t.location)).saturating_sub(before),
-            ..like
-        });
-    }
-
-    /// Every reader reads a table; an answer that is not the model's has no time.
-    async fn scans(&mut self, s: &mut Subject, like: &Sample) {
-        let want = s.model.answer(false);
-        for reader in 0..self.drivers.len() {
-            (self.tell)(&format!("{} {}: {} reads {}", like.what, like.place, self.drivers[reader].name(), s.name));
-            let sql = format!("{NARROW}{}", s.full());
-            let t = table(self.warehouse, &s.name);
-            let start = Instant::now();
-            let took = if s.broken.is_empty() {
-                let answer = self.drivers[reader].query(&sql, &t).await;
-                let seconds = start.elapsed().as_secs_f64();
-                texts(answer).and_then(|got| {
-                    if got == [want.clone()] {
-                        Ok(seconds)
-                    } else {
-                        Err(format!("wrong rows: {got:?} instead of {want:?}"))
-                    }
-                })
-            } else {
-                Err(s.broken.clone())
-            };
-            let (seconds, reason) = match took {
-                Ok(t) => (Some(t), String::new()),
-                Err(why) => (None, why),
-            };
-            self.samples.push(Sample {
-                engine: self.drivers[reader].name().into(),
-                writer: self.drivers[s.writer].name().into(),
-                mode: s.mode.clone(),
-                seconds,
-                reason,
-                ..like.clone()
-            });
-        }
     }
 }
 

@@ -18,13 +18,20 @@ pub(super) const CATALOG: &str = "ice";
 pub(super) const NAMESPACE: &str = "bench";
 
 /// A table of one writer and mode, with what its rows must be.
-struct Subject {
-    writer: usize,
-    mode: String,
-    name: String,
-    model: Model,
+pub(super) struct Subject {
+    pub writer: usize,
+    pub mode: String,
+    pub name: String,
+    pub model: Model,
     /// Why it takes no further part: a statement failed or left wrong rows.
-    broken: String,
+    pub broken: String,
+}
+
+impl Subject {
+    /// Its name in statements.
+    pub fn full(&self) -> String {
+        format!("{CATALOG}.{NAMESPACE}.{}", self.name)
+    }
 }
 
 /// Runs the plan on started engines over `warehouse`. `tell` hears what is being measured.
@@ -36,7 +43,7 @@ pub async fn run(
     tell: &dyn Fn(&str),
 ) -> Report {
     let mut run = Run { plan, warehouse, drivers, samples: Vec::new(), tell };
-    let mut subjects = run.make().await;
+    let mut subjects = run.make(Model::create).await;
     run.scans(&mut subjects, "no deletes").await;
     let per = |f: fn(u32) -> Change| (0..=plan.samples).map(f).collect::<Vec<_>>();
     run.changes(&mut subjects, &per(|i| Change::DeleteOne(90 + 1000 * i))).await;
@@ -48,67 +55,63 @@ pub async fn run(
     report(plan, run.drivers, absent, run.samples)
 }
 
-struct Run<'a> {
-    plan: &'a Plan,
-    warehouse: &'a Path,
-    drivers: &'a mut [Box<dyn Driver>],
-    samples: Vec<Sample>,
-    tell: &'a dyn Fn(&str),
+/// A workload that runs.
+pub(super) struct Run<'a> {
+    pub plan: &'a Plan,
+    pub warehouse: &'a Path,
+    pub drivers: &'a mut [Box<dyn Driver>],
+    pub samples: Vec<Sample>,
+    pub tell: &'a dyn Fn(&str),
 }
 
 impl Run<'_> {
-    /// Makes a table for each writer and mode.
-    async fn make(&mut self) -> Vec<Subject> {
+    /// Makes a table for each writer and mode; `create` gives the statement for a name and a mode.
+    pub async fn make(&mut self, create: fn(&str, &str) -> String) -> Vec<Subject> {
         let mut out = Vec::new();
-        for mode in &self.plan.modes {
+        let (plan, fresh) = (self.plan, Model::new(self.plan.rows));
+        for mode in &plan.modes {
             for writer in 0..self.drivers.len() {
                 if !self.drivers[writer].hello().plays("write") {
                     continue;
                 }
                 let name = format!("{}_{}", self.drivers[writer].name(), mode.replace('-', "_"));
-                let full = format!("{CATALOG}.{NAMESPACE}.{name}");
-                let mut subject = Subject {
-                    writer,
-                    mode: mode.clone(),
-                    model: Model::new(self.plan.rows),
-                    name,
-                    broken: String::new(),
-                };
-                for sql in [format!("CREATE NAMESPACE IF NOT EXISTS {CATALOG}.{NAMESPACE}"), Model::create(&full, mode)]
-                {
-                    let table = table(self.warehouse, &subject.name);
-                    if let Some(why) = failure(self.drivers[writer].apply(&sql, &table).await) {
-                        subject.broken = why;
-                    }
+                let mut s = Subject { writer, mode: mode.clone(), name, model: fresh.clone(), broken: String::new() };
+                for sql in [format!("CREATE NAMESPACE IF NOT EXISTS {CATALOG}.{NAMESPACE}"), create(&s.full(), mode)] {
+                    self.quietly(&mut s, &sql).await;
                 }
-                self.statement(&mut subject, "insert", &Model::insert(&full, self.plan.rows), 0).await;
-                out.push(subject);
+                let insert = Model::insert(&s.full(), plan.rows);
+                self.statement(&mut s, &insert, Sample { what: "insert".into(), ..Sample::default() }).await;
+                out.push(s);
             }
         }
         out
     }
 
-    /// Times one statement of a table's writer.
-    async fn statement(&mut self, s: &mut Subject, what: &str, sql: &str, round: u32) {
-        let table = table(self.warehouse, &s.name);
-        (self.tell)(&format!("{what}: {} {}", self.drivers[s.writer].name(), s.mode));
-        let before = bytes(Path::new(&table.location));
-        let start = Instant::now();
+    /// A statement that is not measured.
+    pub async fn quietly(&mut self, s: &mut Subject, sql: &str) {
         if s.broken.is_empty() {
-            s.broken = failure(self.drivers[s.writer].apply(sql, &table).await).unwrap_or_default();
+            let t = table(self.warehouse, &s.name);
+            s.broken = failure(self.drivers[s.writer].apply(sql, &t).await).unwrap_or_default();
         }
-        let seconds = start.elapsed().as_secs_f64();
+    }
+
+    /// Times one statement of a table's writer; `like` says what it is.
+    pub async fn statement(&mut self, s: &mut Subject, sql: &str, like: Sample) {
         let name = self.drivers[s.writer].name().to_string();
+        (self.tell)(&format!("{}: {name} {}", like.name(), s.mode));
+        let location = table(self.warehouse, &s.name).location;
+        let before = bytes(Path::new(&location));
+        let start = Instant::now();
+        self.quietly(s, sql).await;
+        let seconds = start.elapsed().as_secs_f64();
         self.samples.push(Sample {
-            what: what.into(),
             engine: name.clone(),
             writer: name,
             mode: s.mode.clone(),
-            round,
             seconds: s.broken.is_empty().then_some(seconds),
             reason: s.broken.clone(),
-            bytes: bytes(Path::new(&table.location)).saturating_sub(before),
-            ..Sample::default()
+            bytes: bytes(Path::new(&location)).saturating_sub(before),
+            ..like
         });
     }
 
@@ -118,8 +121,8 @@ impl Run<'_> {
         let first = self.samples.len();
         for (round, change) in (0u32..).zip(changes) {
             for s in subjects.iter_mut() {
-                let full = format!("{CATALOG}.{NAMESPACE}.{}", s.name);
-                self.statement(s, change.name(), &change.sql(&full, self.plan.rows), round).await;
+                let sql = change.sql(&s.full(), self.plan.rows);
+                self.statement(s, &sql, Sample { what: change.name().into(), round, ..Sample::default() }).await;
                 s.model.apply(*change);
             }
         }
@@ -140,28 +143,30 @@ impl Run<'_> {
         for (width, wide) in [("narrow", false), ("wide", true)] {
             for round in 0..=self.plan.samples {
                 for s in subjects.iter() {
-                    for reader in 0..self.drivers.len() {
-                        let what = format!("scan {width}, {state}");
-                        (self.tell)(&format!("{what}: {} reads {}", self.drivers[reader].name(), s.name));
-                        let took =
-                            if s.broken.is_empty() { self.ask(reader, s, wide).await } else { Err(s.broken.clone()) };
-                        let (seconds, reason) = match took {
-                            Ok(t) => (Some(t), String::new()),
-                            Err(why) => (None, why),
-                        };
-                        self.samples.push(Sample {
-                            what,
-                            engine: self.drivers[reader].name().into(),
-                            writer: self.drivers[s.writer].name().into(),
-                            mode: s.mode.clone(),
-                            round,
-                            seconds,
-                            reason,
-                            ..Sample::default()
-                        });
-                    }
+                    self.read(s, wide, &Sample { what: format!("scan {width}, {state}"), round, ..Sample::default() })
+                        .await;
                 }
             }
+        }
+    }
+
+    /// Every reader reads a table; an answer that is not the model's has no time.
+    pub async fn read(&mut self, s: &Subject, wide: bool, like: &Sample) {
+        for reader in 0..self.drivers.len() {
+            (self.tell)(&format!("{}: {} reads {}", like.name(), self.drivers[reader].name(), s.name));
+            let took = if s.broken.is_empty() { self.ask(reader, s, wide).await } else { Err(s.broken.clone()) };
+            let (seconds, reason) = match took {
+                Ok(t) => (Some(t), String::new()),
+                Err(why) => (None, why),
+            };
+            self.samples.push(Sample {
+                engine: self.drivers[reader].name().into(),
+                writer: self.drivers[s.writer].name().into(),
+                mode: s.mode.clone(),
+                seconds,
+                reason,
+                ..like.clone()
+            });
         }
     }
 

@@ -41,7 +41,13 @@ pub async fn server() -> Option<(Running, Props)> {
         };
         command.arg(option);
     }
-    command.args(["-s3.port.iceberg=0", "-master.telemetry=false", "-volume.max=20", "-master.volumeSizeLimitMB=64"]);
+    command.args([
+        "-s3.port.iceberg=0",
+        "-s3.port.lance=0",
+        "-master.telemetry=false",
+        "-volume.max=20",
+        "-master.volumeSizeLimitMB=64",
+    ]);
     let server = start(command, dir, ports[6], Duration::from_secs(60));
     // A folder of the filer is a bucket.
     let filer = format!("http://127.0.0.1:{}/buckets/lake/", ports[4]);

@@ -59,7 +59,7 @@ const QUERIES: [&str; 12] = [
     "SELECT id FROM ns.t WHERE id NOT IN (SELECT id FROM ns.s)",
     "SELECT a.id, b.id FROM ns.s a JOIN ns.s b ON a.id < b.id AND a.s = b.s",
     "SELECT g, row_number() OVER (PARTITION BY g ORDER BY id) FROM ns.t",
-    "SELECT _spec_id, _partition, count(*), min(_pos), count(_row_id) FROM ns.t GROUP BY 1, 2",
+    "SELECT _spec_id, _partition, count(*), count(_pos), count(_row_id) FROM ns.t GROUP BY 1, 2",
     "SELECT DISTINCT g FROM ns.t UNION ALL SELECT 1 FROM ns.s WHERE id = 3",
 ];
 

@@ -45,3 +45,7 @@ advisories DB:
 # Take the instruction counts of this machine as the reviewed ones
 accept-instructions:
     FLOE_ACCEPT=instructions cargo test --workspace --test instructions
+
+# Run the tests of the cluster, a workspace of its own
+cluster:
+    cd cluster && RUST_MIN_STACK=8388608 cargo test

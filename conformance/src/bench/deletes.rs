@@ -66,9 +66,7 @@ impl Cut {
     pub fn has(self, id: u32, rows: u32) -> bool {
         if self.clustered { self.range(rows).contains(&id) } else { id % self.one_in == self.one_in / 2 }
     }
-}
 
-impl Cut {
     /// How many rows of a range of ids are among them, in a table of `rows` rows.
     pub fn count(self, ids: std::ops::Range<u32>, rows: u32) -> u32 {
         if self.clustered {
@@ -82,15 +80,6 @@ impl Cut {
     }
 }
 
-/// Makes a table that keeps its deletes in this way.
-fn create(table: &str, mode: &str) -> String {
-    let (version, mode) = if mode == super::POSITION_DELETES { (2, "merge-on-read") } else { (3, mode) };
-    format!(
-        "CREATE TABLE {table} (id BIGINT, city STRING, n BIGINT) USING iceberg TBLPROPERTIES('format-version'='{version}', \
-         'write.delete.mode'='{mode}', 'write.update.mode'='{mode}', 'write.merge.mode'='{mode}')"
-    )
-}
-
 /// Runs the plan on started engines over `warehouse`. `tell` hears what is being measured.
 pub async fn run(
     plan: &Plan,
@@ -100,7 +89,7 @@ pub async fn run(
     tell: &dyn Fn(&str),
 ) -> Report {
     let mut run = Run { plan, warehouse, drivers, samples: Vec::new(), tell };
-    let mut subjects = run.make(create).await;
+    let mut subjects = run.make().await;
     let whole = Sample { what: SCAN.into(), ..Sample::default() };
     for round in 0..=plan.samples {
         for s in &mut subjects {

@@ -51,8 +51,9 @@ impl Model {
 
     /// Spark's text that makes an empty table whose statements all use `mode`.
     pub fn create(table: &str, mode: &str) -> String {
+        let (version, mode) = if mode == super::POSITION_DELETES { (2, "merge-on-read") } else { (3, mode) };
         format!(
-            "CREATE TABLE {table} (id BIGINT, city STRING, n BIGINT) USING iceberg TBLPROPERTIES('format-version'='3', \
+            "CREATE TABLE {table} (id BIGINT, city STRING, n BIGINT) USING iceberg TBLPROPERTIES('format-version'='{version}', \
              'write.delete.mode'='{mode}', 'write.update.mode'='{mode}', 'write.merge.mode'='{mode}')"
         )
     }

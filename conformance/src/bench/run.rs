@@ -43,7 +43,7 @@ pub async fn run(
     tell: &dyn Fn(&str),
 ) -> Report {
     let mut run = Run { plan, warehouse, drivers, samples: Vec::new(), tell };
-    let mut subjects = run.make(Model::create).await;
+    let mut subjects = run.make().await;
     run.scans(&mut subjects, "no deletes").await;
     let per = |f: fn(u32) -> Change| (0..=plan.samples).map(f).collect::<Vec<_>>();
     run.changes(&mut subjects, &per(|i| Change::DeleteOne(90 + 1000 * i))).await;
@@ -65,8 +65,8 @@ pub(super) struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Makes a table for each writer and mode; `create` gives the statement for a name and a mode.
-    pub async fn make(&mut self, create: fn(&str, &str) -> String) -> Vec<Subject> {
+    /// Makes a table for each writer and mode.
+    pub async fn make(&mut self) -> Vec<Subject> {
         let mut out = Vec::new();
         let (plan, fresh) = (self.plan, Model::new(self.plan.rows));
         for mode in &plan.modes {
@@ -76,7 +76,9 @@ impl Run<'_> {
                 }
                 let name = format!("{}_{}", self.drivers[writer].name(), mode.replace('-', "_"));
                 let mut s = Subject { writer, mode: mode.clone(), name, model: fresh.clone(), broken: String::new() };
-                for sql in [format!("CREATE NAMESPACE IF NOT EXISTS {CATALOG}.{NAMESPACE}"), create(&s.full(), mode)] {
+                for sql in
+                    [format!("CREATE NAMESPACE IF NOT EXISTS {CATALOG}.{NAMESPACE}"), Model::create(&s.full(), mode)]
+                {
                     self.quietly(&mut s, &sql).await;
                 }
                 let insert = Model::insert(&s.full(), plan.rows);

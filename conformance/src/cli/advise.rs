@@ -91,7 +91,9 @@ fn scans(s: &str) -> Result<f64, String> {
 /// # Errors
 /// The table cannot be read, has no rows, or there are no costs of the engine.
 pub async fn run(args: &AdviseArgs) -> Result<i32, String> {
-    costs(args, false)?;
+    let measured = measured(args)?;
+    // an unknown engine is told before the table is looked for
+    costs(args, &measured, false)?;
     // a catalog of floe.toml goes by its own name
     let name = if args.catalog.contains(':') { DEFAULT_NAME } else { args.catalog.as_str() };
     let catalog = open_catalog(&args.catalog, name, HashMap::new()).await.map_err(|e| e.to_string())?;
@@ -102,7 +104,7 @@ pub async fn run(args: &AdviseArgs) -> Result<i32, String> {
     if shape.rows == 0 {
         return Err(format!("{} has no rows: nothing can be said of it", args.table));
     }
-    let costs = costs(args, shape.v2)?;
+    let costs = costs(args, &measured, shape.v2)?;
     let (change, from) = match (args.change, changes_so_far(&table)) {
         (Some(c), _) => (c, "given".to_string()),
         (None, Some((rows, n))) => (Change::Rows(rows), format!("median of its last {n} snapshots with deletes")),
@@ -124,17 +126,17 @@ pub async fn run(args: &AdviseArgs) -> Result<i32, String> {
     Ok(0)
 }
 
-fn costs(args: &AdviseArgs, v2: bool) -> Result<Costs, String> {
-    let (report, place): (Report, String) = match &args.costs {
-        None => (bench::reviewed(), "the reviewed run".into()),
-        Some(file) => {
-            let place = file.display().to_string();
-            let text =
-                std::fs::read_to_string(file).map_err(|e| format!("cannot read the measured run: {e} [{place}]"))?;
-            (serde_json::from_str(&text).map_err(|e| format!("no measured run: {e} [{place}]"))?, place)
-        }
-    };
-    let all = fit(&report, if v2 { bench::POSITION_DELETES } else { "merge-on-read" });
+/// The run that costs are taken from.
+fn measured(args: &AdviseArgs) -> Result<Report, String> {
+    let Some(file) = &args.costs else { return Ok(bench::reviewed()) };
+    let place = file.display();
+    let text = std::fs::read_to_string(file).map_err(|e| format!("cannot read the measured run: {e} [{place}]"))?;
+    serde_json::from_str(&text).map_err(|e| format!("no measured run: {e} [{place}]"))
+}
+
+fn costs(args: &AdviseArgs, report: &Report, v2: bool) -> Result<Costs, String> {
+    let place = args.costs.as_ref().map_or_else(|| "the reviewed run".into(), |f| f.display().to_string());
+    let all = fit(report, if v2 { bench::POSITION_DELETES } else { "merge-on-read" });
     let known: Vec<&str> = all.iter().map(|c| c.engine.as_str()).collect();
     let known = if known.is_empty() { "none".to_string() } else { known.join(", ") };
     all.iter().find(|c| c.engine == args.engine).cloned().ok_or_else(|| {

@@ -18,7 +18,7 @@ use datafusion_proto::physical_plan::to_proto::serialize_physical_expr;
 use datafusion_proto::protobuf;
 use floe_engine::Error;
 use floe_engine::cdc::{ChangesExec, ChangesWire};
-use floe_engine::rowlevel::{store_type, store_udf};
+use floe_engine::rowlevel::{keys_parts, keys_udf, store_type, store_udf};
 use floe_engine::scan::{IcebergScanExec, ScanWire};
 use floe_engine::sql::functions::{assign_parts, assign_udf};
 use prost::Message;
@@ -154,6 +154,10 @@ impl PhysicalExtensionCodec for FloeCodec {
         if let Some((to, column)) = assign_parts(f) {
             return put_type(buf, to, column);
         }
+        if let Some(keys) = keys_parts(f) {
+            buf.extend_from_slice(&keys);
+            return Ok(());
+        }
         // a name stands for a function only where both sides mean the same one by it
         match self.functions.udf(f.name()) {
             Ok(known) if *known == *f => Ok(()),
@@ -162,6 +166,9 @@ impl PhysicalExtensionCodec for FloeCodec {
     }
 
     fn try_decode_udf(&self, name: &str, buf: &[u8]) -> Result<Arc<ScalarUDF>> {
+        if name == "is_source_key" {
+            return Ok(Arc::new(keys_udf(buf)?));
+        }
         let schema = protobuf::Schema::decode(buf)
             .map_err(|e| Error::malformed(format!("the type of function {name}: {e}")))
             .and_then(|s| Schema::try_from(&s).map_err(|e| Error::malformed(format!("function {name}: {e}"))))?;

@@ -5,6 +5,10 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use floe_conformance::cli;
 
+/// Decoding takes and gives back pages of megabytes all the time: the system's allocator would ask the kernel for each anew.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Workbench and reference engine for Apache Iceberg V3 deletion vectors and change data capture.
 #[derive(Debug, Parser)]
 #[command(name = "floe", version, propagate_version = true)]

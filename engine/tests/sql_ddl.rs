@@ -4,6 +4,8 @@
 mod expressions;
 #[path = "sql_ddl/floats.rs"]
 mod floats;
+#[path = "sql_ddl/narrow.rs"]
+mod narrow;
 #[path = "sql_ddl/properties.rs"]
 mod properties;
 

@@ -18,7 +18,9 @@ use futures::future::try_join_all;
 use super::rows::{self, PositionSink, op};
 use super::template::{fill, plan, quoted};
 use super::update::Assignment;
-use super::{Cx, Mode, Outcome, QueryPlanner, TARGET, Target, cow, delete, mor, run, statement_context, values};
+use super::{
+    Cx, Mode, Outcome, QueryPlanner, TARGET, Target, cow, delete, mor, narrow, run, statement_context, values,
+};
 use crate::expr::Pred;
 use crate::{Error, Result};
 
@@ -77,7 +79,8 @@ pub async fn merge(planner: &dyn QueryPlanner, target: &Target, m: &MergeStateme
     let mode = target.mode("merge")?;
     let (planned, pruner) = target.plan(Pred::True).await?;
     let bytes = planned.tasks.iter().map(|t| t.entry.file.file_size).sum();
-    let cx = statement_context(planner, target.provider()?.over_plan(&planned), bytes);
+    let provider = target.provider()?.over_plan(&planned);
+    let cx = statement_context(planner, provider.clone(), bytes);
     let source = Source::read(&cx, m, mode).await?;
     let source_columns = source.columns;
     let (cx, sources) = match &source.rows {
@@ -96,6 +99,16 @@ pub async fn merge(planner: &dyn QueryPlanner, target: &Target, m: &MergeStateme
             "(SELECT * FROM {TARGET}) AS {t} {join} JOIN (SELECT *, true AS {HAS_SOURCE} FROM {SOURCE}) AS {s} ON $1"
         )
     };
+    // rows of the target that match nothing matter only to NOT MATCHED BY SOURCE
+    let mut cx = cx;
+    if source.rows.is_some() && m.not_matched_by_source.is_empty() {
+        let sql = format!("SELECT {t}._file FROM {}", from("INNER"));
+        let join = plan(&cx, fill(&sql, &exprs[..1], &sources)?)?;
+        let rows = planned.tasks.iter().map(|t| t.entry.file.record_count).sum();
+        if let Some(filter) = narrow::by_join(&cx, join, rows).await? {
+            cx = cx.with_target(provider.narrowed(filter));
+        }
+    }
     match mode {
         Mode::MergeOnRead => {
             let join = match (m.not_matched.is_empty(), m.not_matched_by_source.is_empty()) {

@@ -9,8 +9,10 @@ mod cow;
 mod delete;
 mod finish;
 mod insert;
+mod keys;
 mod merge;
 mod mor;
+mod narrow;
 mod rows;
 mod store;
 mod template;
@@ -28,6 +30,7 @@ use datafusion::sql::sqlparser::ast::{Expr, Query};
 
 pub use delete::{delete, truncate};
 pub use insert::{InsertMode, insert, literal_rows};
+pub use keys::{keys_parts, keys_udf};
 pub use merge::{MergeAction, MergeClause, MergeStatement, merge};
 pub(crate) use mor::write_deletes;
 pub use mor::write_vectors;
@@ -143,6 +146,13 @@ pub struct Cx<'a> {
 impl Cx<'_> {
     fn plan(&self, query: Query) -> Result<LogicalPlan> {
         self.planner.plan_with(query, &self.tables)
+    }
+
+    /// With another [`TARGET`].
+    fn with_target(mut self, provider: IcebergTableProvider) -> Self {
+        self.tables.retain(|t| t.0 != TARGET);
+        self.tables.push((TARGET, Arc::new(provider)));
+        self
     }
 
     /// With one more table whose rows are in memory: a join of it with the target holds it whole and streams the target, unless the

@@ -20,5 +20,5 @@ pub use columns::{LAST_UPDATED_FIELD_ID, META_COLUMNS, MetaColumn, ROW_ID_FIELD_
 pub use exec::IcebergScanExec;
 pub(crate) use formats::FileRows;
 pub use plan::{FileTask, Planned, plan, snapshot};
-pub use provider::IcebergTableProvider;
+pub use provider::{IcebergTableProvider, RowFilter};
 pub use wire::ScanWire;

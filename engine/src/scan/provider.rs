@@ -28,6 +28,15 @@ use crate::io::normalize;
 use crate::types::read_arrow_schema;
 use crate::{Result, Table};
 
+/// A filter beside those of a query: rows that it does not let through may be left out, and the query must not miss them.
+#[derive(Debug, Clone)]
+pub struct RowFilter {
+    /// What it means for whole files: a conjunction that metrics can judge.
+    pub files: Vec<Expr>,
+    /// What it says of a row.
+    pub rows: Expr,
+}
+
 /// One snapshot of a table, with deletes applied; optionally with metadata columns after the table's columns.
 #[derive(Debug, Clone)]
 pub struct IcebergTableProvider {
@@ -38,6 +47,7 @@ pub struct IcebergTableProvider {
     arrow: SchemaRef,
     only_files: Option<Arc<HashSet<String>>>,
     planned: Option<Arc<Vec<FileTask>>>,
+    narrowed: Option<Arc<RowFilter>>,
 }
 
 impl IcebergTableProvider {
@@ -73,7 +83,7 @@ impl IcebergTableProvider {
             }
         }
         let arrow = Arc::new(ArrowSchema::new(fields));
-        Ok(Self { table, snapshot_id, schema, table_columns, arrow, only_files: None, planned: None })
+        Ok(Self { table, snapshot_id, schema, table_columns, arrow, only_files: None, planned: None, narrowed: None })
     }
 
     /// Restricts the scan to data files by path (normalised): copy-on-write reads just what it rewrites.
@@ -88,6 +98,13 @@ impl IcebergTableProvider {
     #[must_use]
     pub fn over_plan(mut self, planned: &Planned) -> Self {
         self.planned = Some(Arc::new(planned.tasks.clone()));
+        self
+    }
+
+    /// Leaves out rows that the queries over this table do not need.
+    #[must_use]
+    pub fn narrowed(mut self, filter: RowFilter) -> Self {
+        self.narrowed = Some(Arc::new(filter));
         self
     }
 
@@ -117,7 +134,7 @@ impl IcebergTableProvider {
         Ok(Output { schema, table_arrow, columns, arrow })
     }
 
-    /// A filter that only needs table columns can run inside the reader; worth it when it spares decoding other columns.
+    /// A filter that only needs table columns runs inside the reader, where it spares decoding other columns, or positions and rows.
     fn late_filter(&self, state: &dyn Session, output: &Output, filters: &[Expr]) -> Result<Option<LateFilter>> {
         let mut columns = HashSet::new();
         let usable: Vec<Expr> = filters
@@ -130,9 +147,8 @@ impl IcebergTableProvider {
         for f in &usable {
             columns.extend(f.column_refs().iter().map(|c| c.name.clone()));
         }
-        let spared = output.schema.as_struct().fields().iter().any(|f| !columns.contains(&f.name));
         let Some(expr) = conjunction(usable) else { return Ok(None) };
-        if !spared || columns.is_empty() || output.wants(MetaColumn::Deleted) {
+        if columns.is_empty() || output.wants(MetaColumn::Deleted) {
             return Ok(None);
         }
         let indices: Vec<usize> =
@@ -197,7 +213,10 @@ impl TableProvider for IcebergTableProvider {
     ) -> DfResult<Arc<dyn ExecutionPlan>> {
         let metadata = self.table.metadata().clone();
         let output = self.output(projection.map(Vec::as_slice))?;
-        let pred = from_df_all(filters, &self.schema, &metadata.ext);
+        let narrowed = self.narrowed.as_deref();
+        let of_files: Vec<Expr> = filters.iter().chain(narrowed.iter().flat_map(|n| &n.files)).cloned().collect();
+        let of_rows: Vec<Expr> = filters.iter().chain(narrowed.map(|n| &n.rows)).cloned().collect();
+        let pred = from_df_all(&of_files, &self.schema, &metadata.ext);
         let pruner = Arc::new(FilePruner::new(pred, &metadata.inner));
         let mut tasks = match &self.planned {
             Some(tasks) => tasks.iter().filter(|t| pruner.may_match(&t.entry.file)).cloned().collect(),
@@ -207,8 +226,8 @@ impl TableProvider for IcebergTableProvider {
             tasks.retain(|t| only.contains(&normalize(&t.entry.file.path)));
         }
         let exact_rows =
-            (filters.is_empty() && !output.wants(MetaColumn::Deleted)).then(|| exact_rows(&tasks)).flatten();
-        let late = self.late_filter(state, &output, filters)?;
+            (of_rows.is_empty() && !output.wants(MetaColumn::Deleted)).then(|| exact_rows(&tasks)).flatten();
+        let late = self.late_filter(state, &output, &of_rows)?;
         let parallelism = state.config().target_partitions();
         let groups = split::group(tasks, &self.table, parallelism);
         let cx = ScanContext {

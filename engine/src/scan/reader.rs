@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, AsArray, BooleanArray, Int64Array, RecordBatch};
 use arrow::buffer::BooleanBuffer;
-use arrow::compute::{and, filter_record_batch};
+use arrow::compute::{and, filter_record_batch, prep_null_mask_filter};
 use arrow::datatypes::{DataType, Field, FieldRef, Int64Type, Schema as ArrowSchema, SchemaRef};
 use datafusion::physical_expr::PhysicalExpr;
 use futures::stream::BoxStream;
@@ -32,7 +32,8 @@ use crate::{Error, Result};
 /// Name of the virtual column that carries positions through late filtering.
 const POSITION: &str = "__floe_position";
 
-/// A filter evaluated inside the Parquet reader, before the other columns are decoded.
+/// A filter that the reader evaluates: before the other columns are decoded when there are any, else before the output is made. What it
+/// lets through is filtered again above.
 #[derive(Debug, Clone)]
 pub struct LateFilter {
     /// Columns of the filter, as an output without metadata columns.
@@ -88,14 +89,16 @@ async fn read_inner(cx: Arc<ScanContext>, split: &Split) -> Result<BoxStream<'st
     let adapter = BatchAdapter::try_new(&file_schema, &cx.output.schema, &cx.output.table_arrow, &cx.metadata, entry)?;
 
     // late filtering moves rows, so positions must come from the reader
-    let late = match &cx.late {
-        Some(l) => {
-            Some((l, BatchAdapter::try_new(&file_schema, &l.input.schema, &l.input.table_arrow, &cx.metadata, entry)?))
-        }
+    let filter = match &cx.late {
+        Some(l) => Some(RowTest {
+            expr: l.expr.clone(),
+            adapter: BatchAdapter::try_new(&file_schema, &l.input.schema, &l.input.table_arrow, &cx.metadata, entry)?,
+        }),
         None => None,
     };
+    let late_filtered = cx.late.as_ref().is_some_and(|l| spares_columns(&cx.output, &l.input));
     let mut options = ArrowReaderOptions::new().with_skip_arrow_metadata(true).with_schema(file_schema.clone());
-    if late.is_some() {
+    if late_filtered {
         options = options.with_virtual_columns(vec![position_field()])?;
     }
     let metadata = ArrowReaderMetadata::try_new(metadata.metadata().clone(), options)?;
@@ -113,17 +116,17 @@ async fn read_inner(cx: Arc<ScanContext>, split: &Split) -> Result<BoxStream<'st
     for e in &equality {
         roots.extend(e.bind(&file_schema, &cx.metadata, entry)?);
     }
+    let (late, early) = if late_filtered { (filter, None) } else { (None, filter) };
+    if let Some(e) = &early {
+        roots.extend(e.adapter.roots());
+    }
     let mask = ProjectionMask::roots(parquet_schema, roots);
 
     let groups = rowgroups::select(metadata.metadata(), split.range, file, Some(&cx.pruner));
-    let row_filter = late.map(|(l, adapter)| {
-        let mask = ProjectionMask::roots(parquet_schema, adapter.roots().to_vec());
-        let expr = l.expr.clone();
+    let row_filter = late.map(|test| {
+        let mask = ProjectionMask::roots(parquet_schema, test.adapter.roots().to_vec());
         RowFilter::new(vec![Box::new(ArrowPredicateFn::new(mask, move |batch| {
-            let input = adapter.adapt(&batch).map_err(|e| arrow::error::ArrowError::ExternalError(Box::new(e)))?;
-            let n = input.num_rows();
-            let result = expr.evaluate(&input).and_then(|v| v.into_array(n)).map_err(arrow::error::ArrowError::from)?;
-            Ok(result.as_boolean().clone())
+            test.passes(&batch).map_err(|e| arrow::error::ArrowError::ExternalError(Box::new(e)))
         }))])
     });
 
@@ -131,13 +134,13 @@ async fn read_inner(cx: Arc<ScanContext>, split: &Split) -> Result<BoxStream<'st
         .with_batch_size(cx.batch_size)
         .with_projection(mask)
         .with_row_groups(groups.indices);
-    let late_filtered = row_filter.is_some();
     if let Some(f) = row_filter {
         builder = builder.with_row_filter(f);
     }
     let constants = Constants::new(entry, &cx.metadata)?;
     let mut file_reader = FileReader {
         cursor: (!late_filtered).then(|| Cursor(groups.rows.into())),
+        early: early.map(Early::new),
         positions,
         equality,
         adapter,
@@ -179,6 +182,7 @@ async fn read_rows(
     let batches = rows.batches(&roots, cx.batch_size)?;
     let mut file_reader = FileReader {
         cursor: Some(Cursor(std::iter::once(0..count).collect())),
+        early: None,
         positions,
         equality,
         adapter,
@@ -269,8 +273,62 @@ impl Cursor {
     }
 }
 
+/// Whether the output has columns that the filter does not need.
+fn spares_columns(output: &Output, filter: &Output) -> bool {
+    let needed = filter.schema.as_struct();
+    output.schema.as_struct().fields().iter().any(|f| needed.field_by_id(f.id).is_none())
+}
+
+/// The scan's filter over the rows of one file.
+struct RowTest {
+    expr: Arc<dyn PhysicalExpr>,
+    adapter: BatchAdapter,
+}
+
+impl RowTest {
+    /// The rows that may pass. Dead rows are among those that are asked: what fails for one of them must not fail the scan, so a filter
+    /// that cannot be evaluated lets all rows through, to be filtered above.
+    fn passes(&self, batch: &RecordBatch) -> Result<BooleanArray> {
+        let input = self.adapter.adapt(batch)?;
+        let n = input.num_rows();
+        Ok(match self.expr.evaluate(&input).and_then(|v| v.into_array(n)) {
+            Ok(found) => found.as_boolean().clone(),
+            Err(_) => BooleanArray::new(BooleanBuffer::new_set(n), None),
+        })
+    }
+}
+
+/// A filter over columns that are decoded anyway; it ends when it lets most rows through.
+struct Early {
+    test: RowTest,
+    asked: usize,
+    passed: usize,
+}
+
+/// After so many rows it is known whether a filter is worth its time.
+const TRIAL: usize = 1 << 17;
+
+impl Early {
+    fn new(test: RowTest) -> Self {
+        Self { test, asked: 0, passed: 0 }
+    }
+
+    fn passes(&mut self, batch: &RecordBatch) -> Result<BooleanArray> {
+        let found = self.test.passes(batch)?;
+        let found = if found.null_count() > 0 { prep_null_mask_filter(&found) } else { found };
+        self.asked += found.len();
+        self.passed += found.true_count();
+        Ok(found)
+    }
+
+    fn is_worth_it(&self) -> bool {
+        self.asked < TRIAL || self.passed < self.asked / 2
+    }
+}
+
 struct FileReader {
     cursor: Option<Cursor>,
+    early: Option<Early>,
     positions: Option<DeletionVector>,
     equality: Vec<EqualityDeletes>,
     adapter: BatchAdapter,
@@ -284,13 +342,11 @@ impl FileReader {
         let output = &self.cx.output;
         let mark_deleted = output.wants(MetaColumn::Deleted);
         let mut positions: Option<Int64Array> = None;
+        let mut spans = Vec::new();
         let mut keep: Option<BooleanArray> = None;
         match &mut self.cursor {
             Some(cursor) => {
-                let spans = cursor.next(n as u64);
-                if output.wants_positions() {
-                    positions = Some(spans.iter().cloned().flatten().map(|p| p as i64).collect::<Vec<_>>().into());
-                }
+                spans = cursor.next(n as u64);
                 if let Some(dv) = &self.positions {
                     keep = keep_spans(dv, &spans, n);
                 }
@@ -317,6 +373,22 @@ impl FileReader {
                 None => k,
             });
         }
+        if let Some(early) = &mut self.early {
+            let k = early.passes(&batch)?;
+            if !early.is_worth_it() {
+                self.early = None;
+            }
+            keep = Some(match keep {
+                Some(old) => and(&old, &k)?,
+                None => k,
+            });
+        }
+        let live = keep.as_ref().filter(|_| !mark_deleted);
+        if self.cursor.is_some() && output.wants_positions() {
+            positions = Some(positions_of(&spans, live.map(BooleanArray::values)));
+        } else if let (Some(p), Some(k)) = (&positions, live) {
+            positions = Some(arrow::compute::filter(p, k)?.as_primitive::<Int64Type>().clone());
+        }
         let mut deleted = None;
         let mut batch = batch;
         if let Some(k) = keep {
@@ -324,9 +396,6 @@ impl FileReader {
                 deleted = Some(arrow::compute::not(&k)?);
             } else {
                 batch = filter_record_batch(&batch, &k)?;
-                if let Some(p) = positions {
-                    positions = Some(arrow::compute::filter(&p, &k)?.as_primitive::<Int64Type>().clone());
-                }
             }
         }
         let table = self.adapter.adapt(&batch)?;
@@ -354,6 +423,21 @@ impl FileReader {
         };
         output.assemble(&table, &rows, &self.constants)
     }
+}
+
+/// Positions of the rows of consecutive spans, of all or of the live ones.
+fn positions_of(spans: &[Range<u64>], live: Option<&BooleanBuffer>) -> Int64Array {
+    let Some(live) = live else {
+        return spans.iter().cloned().flatten().map(|p| p as i64).collect::<Vec<_>>().into();
+    };
+    let mut out: Vec<i64> = Vec::with_capacity(live.count_set_bits());
+    let mut from = 0;
+    for s in spans {
+        let len = (s.end - s.start) as usize;
+        out.extend(live.slice(from, len).set_indices().map(|i| s.start as i64 + i as i64));
+        from += len;
+    }
+    out.into()
 }
 
 /// Keep bits of consecutive spans; `None` when nothing is deleted.

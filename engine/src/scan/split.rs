@@ -20,8 +20,8 @@ pub struct Split {
 /// Least bytes a split is planned for when the target adapts to the parallelism.
 const MIN_ADAPTIVE: i64 = 16 << 20;
 
-/// Groups files into at most about `parallelism` partitions, as Iceberg plans tasks: `read.split.target-size`,
-/// `read.split.open-file-cost`, adapted to the scan's size (PROP-*). Order is kept.
+/// Groups files into partitions as Iceberg plans tasks: `read.split.target-size`, `read.split.open-file-cost` (PROP-*). A scan that
+/// fits into `parallelism` such groups is shared out among so many, as evenly as its files allow. Order is kept.
 pub fn group(tasks: Vec<FileTask>, table: &Table, parallelism: usize) -> Vec<Vec<Split>> {
     let property = |key: &str, default: i64| table.property(key, "").parse().ok().filter(|v| *v > 0).unwrap_or(default);
     let max_target: i64 = property("read.split.target-size", 128 << 20);
@@ -29,10 +29,12 @@ pub fn group(tasks: Vec<FileTask>, table: &Table, parallelism: usize) -> Vec<Vec
     let total: i64 = tasks.iter().map(|t| t.entry.file.file_size.max(open_cost)).sum();
     let per_core = total.div_euclid(parallelism.max(1) as i64) + 1;
     let target = per_core.clamp(MIN_ADAPTIVE.min(max_target), max_target);
+    let splits: Vec<Split> = tasks.into_iter().flat_map(|t| splits(Arc::new(t), target)).collect();
+    let costs: Vec<i64> = splits.iter().map(|s| s.weight.max(open_cost)).collect();
+    let target = if target < max_target { even(&costs, target, parallelism.max(1)) } else { target };
     let mut groups: Vec<Vec<Split>> = Vec::new();
     let mut room = 0;
-    for split in tasks.into_iter().flat_map(|t| splits(Arc::new(t), target)) {
-        let cost = split.weight.max(open_cost);
+    for (split, cost) in splits.into_iter().zip(costs) {
         match groups.last_mut() {
             Some(last) if cost <= room => {
                 room -= cost;
@@ -45,6 +47,29 @@ pub fn group(tasks: Vec<FileTask>, table: &Table, parallelism: usize) -> Vec<Vec
         }
     }
     groups
+}
+
+/// The least size of a group, from `least` on, with which costs in their order fit into `groups` groups: a little less would leave
+/// one group more, which runs when the others have ended.
+fn even(costs: &[i64], least: i64, groups: usize) -> i64 {
+    let needed = |target: i64| {
+        let (mut count, mut room) = (0, 0);
+        for cost in costs {
+            if *cost <= room {
+                room -= cost;
+            } else {
+                count += 1;
+                room = target - cost;
+            }
+        }
+        count
+    };
+    let (mut low, mut high) = (least, costs.iter().sum::<i64>().max(least));
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if needed(middle) <= groups { high = middle } else { low = middle + 1 }
+    }
+    low
 }
 
 fn splits(task: Arc<FileTask>, target: i64) -> Vec<Split> {
@@ -65,3 +90,6 @@ fn splits(task: Arc<FileTask>, target: i64) -> Vec<Split> {
     }
     out
 }
+
+#[cfg(test)]
+mod tests;

@@ -96,7 +96,7 @@ pub async fn write_position_deletes(
         let mut files = Vec::new();
         for ((spec_id, folder, _), mut group) in groups {
             group.sort_by(|a, b| a.path.as_bytes().cmp(b.path.as_bytes()));
-            let mut writer = job.open(0, &folder, "-deletes", &layout)?;
+            let mut writer = job.open(0, &folder, "-deletes", &layout, None)?;
             for d in &group {
                 let mut positions = d.positions.iter().peekable();
                 while positions.peek().is_some() {
@@ -216,7 +216,7 @@ pub async fn write_equality_deletes(
     }
     let job = Job::new(table, Uuid::new_v4());
     guarded(&job, async {
-        let mut writer = job.open(0, &folder, "-deletes", &layout)?;
+        let mut writer = job.open(0, &folder, "-deletes", &layout, None)?;
         for b in &rows {
             writer.write(b).await?;
         }

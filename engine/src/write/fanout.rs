@@ -157,7 +157,7 @@ impl Fanout {
             None => {
                 self.open.fetch_add(1, Ordering::Relaxed);
                 part.is_open.store(true, Ordering::Relaxed);
-                self.job.open(0, &part.path, "", &self.layout)?
+                self.job.open(0, &part.path, "", &self.layout, Some(&rows))?
             }
         };
         writer.write(&rows).await?;

@@ -1,6 +1,6 @@
 //! One Parquet file being written.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -13,6 +13,7 @@ use parquet::file::metadata::{KeyValue, ParquetMetaData};
 use parquet::file::properties::{WriterProperties, WriterVersion};
 use parquet::schema::types::{ColumnPath, SchemaDescriptor};
 
+use super::dictionary;
 use super::metrics::{Collector, MetricsConfig};
 use super::parquet_schema::parquet_schema;
 use crate::io::FileIo;
@@ -30,6 +31,8 @@ pub(super) struct Layout {
     pub(super) arrow: SchemaRef,
     parquet: SchemaDescriptor,
     props: WriterProperties,
+    /// Columns whose dictionary the table's properties decide (PROP-14).
+    asked: HashSet<String>,
     metrics: MetricsConfig,
 }
 
@@ -59,10 +62,14 @@ impl Layout {
             fields,
             ext: ext.clone(),
             props: writer_properties(properties, deletes, footer)?,
+            asked: properties.keys().filter_map(|k| k.strip_prefix(DICTIONARY)).map(str::to_string).collect(),
             metrics,
         })
     }
 }
+
+/// Property that decides on a column's dictionary (PROP-14).
+const DICTIONARY: &str = "write.parquet.dict-encoding-enabled.column.";
 
 /// A layout's metrics modes for a table.
 pub(super) fn table_metrics(
@@ -119,7 +126,7 @@ fn writer_properties(
         };
         if let Some(c) = key.strip_prefix("write.parquet.bloom-filter-enabled.column.") {
             b = b.set_column_bloom_filter_enabled(path(c), flag()?);
-        } else if let Some(c) = key.strip_prefix("write.parquet.dict-encoding-enabled.column.") {
+        } else if let Some(c) = key.strip_prefix(DICTIONARY) {
             b = b.set_column_dictionary_enabled(path(c), flag()?);
         } else if let Some(c) = key.strip_prefix("write.parquet.bloom-filter-fpp.column.") {
             let fpp = value.parse::<f64>().ok().filter(|f| *f > 0.0 && *f < 1.0).ok_or_else(|| {
@@ -189,10 +196,15 @@ pub(super) struct Finished {
 }
 
 impl FileWriter {
-    pub(super) fn open(io: &FileIo, location: String, layout: &Layout) -> Result<Self> {
+    /// Opens a file; `first` are its first rows, where they say how it is best encoded.
+    pub(super) fn open(io: &FileIo, location: String, layout: &Layout, first: Option<&RecordBatch>) -> Result<Self> {
         let (store, _, store_path) = io.resolve(&location)?;
+        let props = match first {
+            Some(rows) => dictionary::fitted(&layout.props, rows, |p| layout.asked.contains(&p.string()))?,
+            None => layout.props.clone(),
+        };
         let options = ArrowWriterOptions::new()
-            .with_properties(layout.props.clone())
+            .with_properties(props)
             .with_skip_arrow_metadata(true)
             .with_parquet_schema(layout.parquet.clone());
         let inner = AsyncArrowWriter::try_new_with_options(

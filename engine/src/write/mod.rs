@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use arrow::array::RecordBatch;
 use datafusion::execution::SendableRecordBatchStream;
 use futures::StreamExt;
 use iceberg::spec::{NestedField, PrimitiveType, Struct, Type};
@@ -18,6 +19,7 @@ use crate::{Error, Result};
 
 mod cast;
 mod deletes;
+mod dictionary;
 mod fanout;
 mod file;
 mod metrics;
@@ -92,8 +94,15 @@ impl Job {
         })
     }
 
-    /// Opens the next file (LOC-3), in a partition folder when `partition` is not empty.
-    fn open(&self, task: usize, partition: &str, suffix: &str, layout: &Layout) -> Result<FileWriter> {
+    /// Opens the next file (LOC-3), in a partition folder when `partition` is not empty; `first` as [`FileWriter::open`] has it.
+    fn open(
+        &self,
+        task: usize,
+        partition: &str,
+        suffix: &str,
+        layout: &Layout,
+        first: Option<&RecordBatch>,
+    ) -> Result<FileWriter> {
         let n = self.counter.fetch_add(1, Ordering::Relaxed) + 1;
         let name = format!("{task:05}-{task}-{}-{n:05}{suffix}.parquet", self.operation);
         let location = match partition {
@@ -101,7 +110,7 @@ impl Job {
             p => format!("{}/{p}/{name}", self.folder),
         };
         self.begun.lock().map_err(|_| Error::internal("a writer panicked"))?.push(location.clone());
-        FileWriter::open(&self.io, location, layout)
+        FileWriter::open(&self.io, location, layout, first)
     }
 
     /// Deletes every file begun: nothing of a failed write stays behind.
@@ -274,7 +283,7 @@ async fn drain(
         let batch = conform.apply(&batch)?;
         let mut writer = match open.take() {
             Some(w) => w,
-            None => job.open(task, "", "", layout)?,
+            None => job.open(task, "", "", layout, Some(&batch))?,
         };
         writer.write(&batch).await?;
         if writer.bytes() >= target {

@@ -1,0 +1,39 @@
+//! How files are shared out.
+
+use proptest::prelude::*;
+
+use super::even;
+
+/// Sizes of the groups that [`super::group`] makes of costs.
+fn sums(costs: &[i64], target: i64) -> Vec<i64> {
+    let mut out: Vec<i64> = Vec::new();
+    for c in costs {
+        match out.last_mut() {
+            Some(last) if *last + c <= target => *last += c,
+            _ => out.push(*c),
+        }
+    }
+    out
+}
+
+/// Four files of nearly one size on two cores: the third and fourth are a few bytes too large for half of the sum.
+#[test]
+fn nearly_equal_files_make_no_group_too_many() {
+    let costs = [30_654_747, 30_655_145, 30_656_902, 30_657_508];
+    let target = even(&costs, costs.iter().sum::<i64>() / 2 + 1, 2);
+    assert_eq!(sums(&costs, target), [61_309_892, 61_314_410]);
+}
+
+proptest! {
+    /// No more groups than asked for, and no smaller greatest group of neighbours would do.
+    #[test]
+    fn groups_are_as_even_as_their_order_allows(
+        costs in proptest::collection::vec(1i64..1000, 1..40),
+        groups in 1usize..6,
+    ) {
+        let least = costs.iter().sum::<i64>() / groups as i64 + 1;
+        let target = even(&costs, least, groups);
+        prop_assert!(sums(&costs, target).len() <= groups);
+        prop_assert!(target == least || sums(&costs, target - 1).len() > groups);
+    }
+}

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use floe_engine::Table;
-use floe_engine::catalog::open_catalog;
+use floe_engine::catalog::{MUST_EXIST, open_catalog};
 use floe_engine::expr::{FilePruner, Pred};
 use floe_engine::scan::plan;
 use floe_engine::sql::Session;
@@ -96,7 +96,9 @@ pub async fn run(args: &AdviseArgs) -> Result<i32, String> {
     costs(args, &measured, false)?;
     // a catalog of floe.toml goes by its own name
     let name = if args.catalog.contains(':') { DEFAULT_NAME } else { args.catalog.as_str() };
-    let catalog = open_catalog(&args.catalog, name, HashMap::new()).await.map_err(|e| e.to_string())?;
+    // what only reads makes no catalog
+    let props = HashMap::from([(MUST_EXIST.to_string(), "true".to_string())]);
+    let catalog = open_catalog(&args.catalog, name, props).await.map_err(|e| e.to_string())?;
     let session = Session::new(catalog, name);
     let path: Vec<String> = args.table.split('.').map(String::from).collect();
     let table = session.table(&path).await.map_err(|e| e.to_string())?;
@@ -110,7 +112,12 @@ pub async fn run(args: &AdviseArgs) -> Result<i32, String> {
         (None, Some((rows, n))) => (Change::Rows(rows), format!("median of its last {n} snapshots with deletes")),
         (None, None) => (USUAL, "assumed: no snapshot says how many rows it deleted; --change does".to_string()),
     };
+    let live = shape.rows.saturating_sub(shape.dead);
     let changed = match change {
+        Change::Rows(n) if args.change.is_some() && n > live as f64 => {
+            return Err(format!("--change {n}: {} has {live} rows", args.table));
+        }
+        // snapshots of a time when there were more
         Change::Rows(n) => n.min(shape.rows as f64),
         Change::Percent(p) => (p / 100.0 * shape.rows as f64).max(1.0),
     };

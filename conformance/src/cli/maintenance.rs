@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::Write;
 
 use clap::{Args, Subcommand};
-use floe_engine::catalog::open_catalog;
+use floe_engine::catalog::{MUST_EXIST, open_catalog};
 use floe_engine::sql::Session;
 use floe_engine::sql::session::DEFAULT_NAME;
 
@@ -120,7 +120,9 @@ fn key_value(text: &str) -> Result<(String, String), String> {
 pub async fn run(args: &MaintenanceArgs) -> Result<i32, String> {
     // a catalog of floe.toml goes by its own name
     let name = if args.catalog.contains(':') { DEFAULT_NAME } else { args.catalog.as_str() };
-    let catalog = open_catalog(&args.catalog, name, HashMap::new()).await.map_err(|e| e.to_string())?;
+    // what keeps tables makes no catalog
+    let props = HashMap::from([(MUST_EXIST.to_string(), "true".to_string())]);
+    let catalog = open_catalog(&args.catalog, name, props).await.map_err(|e| e.to_string())?;
     let mut session = Session::new(catalog, name);
     let result = session.execute_one(&args.procedure.call()).await.map_err(|e| e.to_string())?;
     if let Some(schema) = &result.schema {

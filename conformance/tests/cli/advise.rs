@@ -29,6 +29,13 @@ fn advice_follows_the_table_and_what_is_done_with_it() {
     assert_eq!((changed["work"]["changed"].as_f64(), changed["table"]["dead"].as_u64()), (Some(20.0), Some(40)));
     assert_eq!(changed["from"], "median of its last 2 snapshots with deletes");
     assert_eq!(advise(&["--change", "5%"])["work"]["changed"], 50.0);
+    let more = floe(at, &["advise", "ns.t", "--catalog", "hadoop:w", "--change", "1001"]);
+    assert_eq!(
+        (more.status.code(), text(&more.stderr).contains("--change 1001: ns.t has 960 rows")),
+        (Some(1), true),
+        "{}",
+        text(&more.stderr)
+    );
     assert_eq!(
         advise(&["--change", "7", "--clustered"])["work"],
         serde_json::json!({"changed": 7.0, "clustered": true, "scans": 1.0})
@@ -79,4 +86,17 @@ fn bad_input_names_what_is_allowed() {
     }
     let out = floe(at, &["advise", "ns.gone", "--catalog", "hadoop:w"]);
     assert!(out.status.code() == Some(1) && text(&out.stderr).contains("gone"), "{}", text(&out.stderr));
+}
+
+/// A typing error in a catalog's name makes no catalog.
+#[test]
+fn commands_on_tables_make_no_database() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let at = dir.path();
+    for command in [&["advise", "ns.t"][..], &["maintenance", "expire-snapshots", "ns.t"]] {
+        let out = floe(at, &[command, &["--catalog", "sql:sqlite:typo.db"]].concat());
+        assert!(!out.status.success(), "{command:?}");
+        assert!(text(&out.stderr).contains("there is no such catalog database"), "{command:?}: {}", text(&out.stderr));
+        assert!(std::fs::read_dir(at).expect("folder").next().is_none(), "{command:?} left something behind");
+    }
 }

@@ -14,7 +14,7 @@ pub use config::{open_catalog, open_catalog_in};
 pub use hadoop::HadoopCatalog;
 pub use hive::HiveCatalog;
 pub use rest::RestCatalog;
-pub use sql::SqlCatalog;
+pub use sql::{MUST_EXIST, SqlCatalog};
 
 use std::collections::HashMap;
 use std::fmt::Debug;

@@ -12,6 +12,7 @@ use async_trait::async_trait;
 use iceberg::{NamespaceIdent, TableIdent};
 
 use self::db::Db;
+pub use self::db::MUST_EXIST;
 use super::files::{check_commit, delete_expired_metadata, next_metastore_location, read_metadata, write_metadata};
 use super::{
     Catalog, NewTable, TableCommit, check_update, moved, namespace_already_exists, no_such_namespace, no_such_table,

@@ -27,6 +27,9 @@ const MAX_LOCATION: usize = 1000;
 /// How long a statement waits for SQLite's lock, and a caller for a connection.
 const WAIT: Duration = Duration::from_secs(30);
 
+/// Property with which a catalog that only is read is opened: `true` = a database that is not there is refused, not made.
+pub const MUST_EXIST: &str = "must-exist";
+
 #[derive(Debug)]
 pub(super) struct Db {
     pool: AnyPool,
@@ -323,6 +326,9 @@ impl Target {
                 && !Path::new(&folder).is_dir()
             {
                 return Err(Error::not_found("the folder of the catalog database does not exist").at(folder));
+            }
+            if !memory && props.get(MUST_EXIST).is_some_and(|v| v == "true") && !Path::new(file).exists() {
+                return Err(Error::not_found("there is no such catalog database").at(format!("sqlite:{file}")));
             }
             let file = file.replace('%', "%25").replace('#', "%23");
             let url = match (memory, params) {

@@ -83,13 +83,17 @@ class PyIceberg(PathReader):
         return StaticTable.from_metadata(metadata).scan().to_arrow()
 
     def ask(self, sql, name, metadata):
-        import re
-        import pyarrow as pa, pyarrow.compute as pc
         from pyiceberg.table import StaticTable
-        calls = re.findall(r"(\w+)\((\w+|\*)\) AS (\w+)", sql)
-        columns = sorted({c for _, c, _ in calls if c != "*"})
-        rows = StaticTable.from_metadata(metadata).scan(selected_fields=tuple(columns)).to_arrow()
-        return pa.table({a: [rows.num_rows if c == "*" else getattr(pc, f)(rows[c]).as_py()] for f, c, a in calls})
+        return aggregates(StaticTable.from_metadata(metadata), sql)
+
+
+def aggregates(table, sql):
+    """Aggregates of a PyIceberg table, which reads rows and has no SQL: PyArrow counts and sums what it reads."""
+    import pyarrow as pa, pyarrow.compute as pc
+    calls = re.findall(r"(\w+)\((\w+|\*)\) AS (\w+)", sql)
+    columns = sorted({c for _, c, _ in calls if c != "*"})
+    rows = table.scan(selected_fields=tuple(columns)).to_arrow()
+    return pa.table({a: [rows.num_rows if c == "*" else getattr(pc, f)(rows[c]).as_py()] for f, c, a in calls})
 
 
 class Polars(PathReader):

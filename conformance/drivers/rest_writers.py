@@ -5,7 +5,7 @@ Scenarios are in Spark's text; `Statement` takes it apart and gives DuckDB's. Wh
 import importlib.metadata, re, sys
 
 from floe_driver import Refused, Skipped, arrow_result, serve, split_args
-from path_readers import DuckDB
+from path_readers import DuckDB, aggregates
 
 
 def call(text, start):
@@ -227,6 +227,10 @@ class PyIcebergRest:
             found = self.catalog.load_table(f"{table['namespace']}.{table['name']}")
             return arrow_result(found.scan(snapshot_id=table.get("snapshot")).to_arrow())
         return self.guarded(rows)
+
+    def query(self, sql, table):
+        """Aggregates for the benchmark."""
+        return self.guarded(lambda: arrow_result(aggregates(self.catalog.load_table(f"{table['namespace']}.{table['name']}"), sql)))
 
 
 def fit(rows, wanted):

@@ -12,6 +12,7 @@ class Sail:
         from pyspark.sql import SparkSession
         self.server = SparkConnectServer(ip="127.0.0.1", port=0)
         self.server.start()
+        self.catalog = hello["catalog"]
         host, port = self.server.listening_address
         self.spark = SparkSession.builder.remote(f"sc://{host}:{port}").config("spark.sql.session.timeZone", "UTC").getOrCreate()
         return {"engine": "Sail", "version": importlib.metadata.version("pysail"), "iceberg": "", "roles": ["read"], "catalogs": ["path"], "sql": False,
@@ -21,8 +22,18 @@ class Sail:
         reader = self.spark.read.format("iceberg")
         if table.get("snapshot") is not None:
             reader = reader.option("snapshotId", str(table["snapshot"]))
+        return self.guarded(lambda: reader.load(table["location"]).toArrow())
+
+    def query(self, sql, table):
+        """Aggregates for the benchmark."""
+        def rows():
+            self.spark.read.format("iceberg").load(table["location"]).createOrReplaceTempView("asked")
+            return self.spark.sql(sql.replace(f"{self.catalog}.{table['namespace']}.{table['name']}", "asked")).toArrow()
+        return self.guarded(rows)
+
+    def guarded(self, rows):
         try:
-            return arrow_result(reader.load(table["location"]).toArrow())
+            return arrow_result(rows())
         except Exception as e:
             kind, text = type(e).__name__, str(e).lower()
             if kind == "UnsupportedOperationException" or kind in self.REFUSALS and any(w in text for w in ("not supported", "unsupported", "not implemented")):

@@ -8,8 +8,8 @@ use plotters::prelude::*;
 use serde::Serialize;
 
 use super::costs::{deletes, median, scans};
-use super::deletes::{CLUSTERED, SCAN, SCATTERED, SMALL_DELETE};
-use super::{POSITION_DELETES, Report, table};
+use super::deletes::{BY_SIZE, CLUSTERED, Cut, DELETE, DELETE_BY_SIZE, SCAN, SCAN_BY_SIZE, SCATTERED, SMALL_DELETE};
+use super::{EQUALITY_DELETES, POSITION_DELETES, Report, Sample, table};
 
 const PAGE: &str = include_str!("charts.html.j2");
 const STYLE: &str = include_str!("../report/page.css");
@@ -21,7 +21,7 @@ const INK_CODE: &str = "#010203";
 /// Room for the legend over the curves.
 const LEGEND: f64 = 0.4;
 /// Told apart by people who do not tell red from green, and on light and dark.
-const COLOURS: [RGBColor; 7] = [
+const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
     RGBColor(230, 120, 0),
     RGBColor(0, 158, 115),
@@ -29,6 +29,7 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(86, 180, 233),
     RGBColor(170, 140, 20),
     RGBColor(213, 94, 0),
+    RGBColor(130, 130, 130),
 ];
 
 /// A chart of the page.
@@ -48,21 +49,24 @@ pub struct Chart {
 struct Curve {
     name: String,
     points: Vec<(f64, f64)>,
+    /// Of each point, drawn as the size of its mark; empty when nothing is.
+    bytes: Vec<f64>,
 }
 
 impl Curve {
     fn new(name: String, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
         let mut points: Vec<_> = points.into_iter().filter(|p| p.0 > 0.0 && p.1 > 0.0).collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        Self { name, points }
+        Self { name, points, bytes: Vec::new() }
     }
 }
 
 /// Modes as a chart calls them, in the order of colours.
-const MODES: [(&str, &str); 3] = [
+const MODES: [(&str, &str); 4] = [
     ("merge-on-read", "deletion vectors"),
     (POSITION_DELETES, "V2 position deletes"),
     ("copy-on-write", "copy-on-write"),
+    (EQUALITY_DELETES, "equality deletes"),
 ];
 
 /// All charts that the run has measurements for.
@@ -71,7 +75,11 @@ const MODES: [(&str, &str); 3] = [
 /// The drawing library's, in words.
 pub fn charts(r: &Report) -> Result<Vec<Chart>, String> {
     let mut out = Vec::new();
-    for e in &r.engines {
+    // who writes one mode only is compared with the others, below
+    let both = |e: &&super::Contender| {
+        !deletes(r, &e.name, "copy-on-write").is_empty() && !deletes(r, &e.name, "merge-on-read").is_empty()
+    };
+    for e in r.engines.iter().filter(both) {
         for place in [SCATTERED, CLUSTERED] {
             let of = |points: Vec<(String, f64, super::costs::Point)>| {
                 points.into_iter().filter(|p| p.0 == place).map(|p| (p.1, p.2.seconds)).collect::<Vec<_>>()
@@ -104,7 +112,11 @@ pub fn charts(r: &Report) -> Result<Vec<Chart>, String> {
         out.extend(break_even(r, &e.name)?);
         out.extend(trade(r, &e.name)?);
     }
+    for (mode, name) in MODES {
+        out.extend(peers(r, mode, name)?);
+    }
     out.extend(small(r)?);
+    out.extend(by_size(r)?);
     Ok(out)
 }
 
@@ -140,24 +152,101 @@ fn break_even(r: &Report, engine: &str) -> Result<Option<Chart>, String> {
     )
 }
 
-/// Write cost against read cost; a point a share.
+/// Write cost against read cost; a point a share, as large as the bytes that it added.
 fn trade(r: &Report, engine: &str) -> Result<Option<Chart>, String> {
     let curves = MODES.map(|(mode, name)| {
         let reads: BTreeMap<(String, u64), f64> =
             scans(r, engine, mode).into_iter().map(|(place, p, point)| ((place, p.to_bits()), point.seconds)).collect();
-        let points: Vec<_> = deletes(r, engine, mode)
+        let mut points: Vec<_> = deletes(r, engine, mode)
             .into_iter()
             .filter(|(place, _, _)| place == SCATTERED)
-            .filter_map(|(place, p, point)| Some((point.seconds, *reads.get(&(place, p.to_bits()))?)))
+            .filter_map(|(place, p, point)| {
+                let of = |s: &&Sample| s.engine == engine && s.mode == mode && s.what == DELETE && s.place == place;
+                let added = r.samples.iter().filter(of).find(|s| s.percent == Some(p) && s.bytes > 0)?.bytes;
+                Some((point.seconds, *reads.get(&(place, p.to_bits()))?, added as f64))
+            })
             .collect();
-        Curve::new(name.into(), points)
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let bytes = points.iter().map(|p| p.2).collect();
+        Curve { bytes, ..Curve::new(name.into(), points.into_iter().map(|p| (p.0, p.1))) }
     });
     chart(
         &format!("{engine}: cost of writing against cost of reading"),
-        "A point a share of scattered rows, 0.001 to 50 %. What lies further down and to the left costs less of both.",
+        "A point a share of scattered rows, 0.001 to 50 %, ten times the bytes written a step larger. What lies further down and to the left \
+         costs less of both.",
         ["seconds of the DELETE", "seconds of a scan after it"],
         &curves,
     )
+}
+
+/// DELETEs of every engine in its own tables of a mode, and scans of floe's table of it.
+fn peers(r: &Report, mode: &str, called: &str) -> Result<Vec<Chart>, String> {
+    let curves = |of: &dyn Fn(&str, &Sample) -> bool| {
+        let one = |e: &super::Contender| {
+            let mut shares: BTreeMap<u64, Vec<&Sample>> = BTreeMap::new();
+            for s in r.samples.iter().filter(|s| s.place == SCATTERED && s.mode == mode && of(&e.name, s)) {
+                shares.entry(s.percent.unwrap_or_default().to_bits()).or_default().push(s);
+            }
+            let points = shares.into_iter().filter_map(|(p, s)| Some((f64::from_bits(p), median(s.into_iter())?)));
+            Curve::new(e.name.clone(), points)
+        };
+        r.engines.iter().map(one).filter(|c| !c.points.is_empty()).collect::<Vec<_>>()
+    };
+    let axes = ["deleted rows, % of the table", "seconds, warm median"];
+    let mut out = Vec::new();
+    let writes = curves(&|e, s| s.what == DELETE && s.engine == e);
+    let reads = curves(&|e, s| s.what == SCAN && s.engine == e && s.writer == "floe");
+    if writes.len() > 1 {
+        let note = "Lower is better. Each engine deletes scattered rows from a table of its own; all began with the same files.";
+        out.extend(chart(&format!("All engines: a DELETE, {called}"), note, axes, &writes)?);
+    }
+    if reads.len() > 1 {
+        let note = "Lower is better. All engines read the table in which floe deleted scattered rows.";
+        out.extend(chart(&format!("All engines: a scan after it, {called}"), note, axes, &reads)?);
+    }
+    Ok(out)
+}
+
+/// Seconds by the number of rows, 1 % of them deleted: of the run's own size too.
+fn by_size(r: &Report) -> Result<Vec<Chart>, String> {
+    let percent = Cut { one_in: BY_SIZE, clustered: false }.percent();
+    let mut out = Vec::new();
+    for (sized, own, title, note) in [
+        (
+            DELETE_BY_SIZE,
+            DELETE,
+            "A DELETE of 1 % scattered rows, by size of the table",
+            "Deletion vectors, each engine in a table of its own.",
+        ),
+        (
+            SCAN_BY_SIZE,
+            SCAN,
+            "A scan after it, by size of the table",
+            "All engines read the table in which floe deleted.",
+        ),
+    ] {
+        let one = |e: &super::Contender| {
+            let mut sizes: BTreeMap<u32, Vec<&Sample>> = BTreeMap::new();
+            for s in r.samples.iter().filter(|s| s.engine == e.name && s.mode == "merge-on-read") {
+                let at_own =
+                    s.what == own && s.place == SCATTERED && s.percent.is_some_and(|p| (p - percent).abs() < 1e-9);
+                if (s.what == sized || at_own) && (own == DELETE || s.writer == "floe") {
+                    sizes.entry(if at_own { r.plan.rows } else { s.table_rows }).or_default().push(s);
+                }
+            }
+            let points = sizes.into_iter().filter_map(|(n, s)| Some((f64::from(n), median(s.into_iter())?)));
+            Curve::new(e.name.clone(), points)
+        };
+        // a single size shows no growth
+        let curves: Vec<Curve> = r.engines.iter().map(one).filter(|c| c.points.len() > 1).collect();
+        out.extend(chart(
+            title,
+            &format!("Lower and flatter is better. {note}"),
+            ["rows of the table", "seconds, warm median"],
+            &curves,
+        )?);
+    }
+    Ok(out)
 }
 
 /// Seconds of small deletes one after the other.
@@ -194,7 +283,9 @@ fn chart(title: &str, note: &str, axes: [&str; 2], curves: &[Curve]) -> Result<O
         .map_err(|e| format!("chart {title:?}: {e}"))?;
     let mut table = String::new();
     for c in &drawn {
-        let points: Vec<String> = c.points.iter().map(|p| format!("{}: {}", short(p.0), short(p.1))).collect();
+        let bytes = |i: usize| c.bytes.get(i).map_or_else(String::new, |b| format!(" ({} MB added)", short(b / 1e6)));
+        let points: Vec<String> =
+            c.points.iter().enumerate().map(|(i, p)| format!("{}: {}{}", short(p.0), short(p.1), bytes(i))).collect();
         let _ = writeln!(table, "{} ({} → {}): {}", c.name, axes[0], axes[1], points.join(", "));
     }
     Ok(Some(Chart { title: title.into(), note: note.into(), svg: svg.replace(INK_CODE, "currentColor"), table }))
@@ -205,6 +296,11 @@ fn short(v: f64) -> String {
     let digits = (2 - v.abs().log10().floor() as i32).clamp(0, 6);
     let text = format!("{v:.*}", usize::try_from(digits).unwrap_or(0));
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_string() } else { text }
+}
+
+/// Radius of a mark, a step for ten times the bytes from a kilobyte on.
+fn mark(bytes: f64) -> i32 {
+    (2.0 * (bytes / 100.0).max(1.0).log10()).round() as i32
 }
 
 fn draw(
@@ -237,6 +333,8 @@ fn draw(
             let colour = COLOURS[i % COLOURS.len()];
             let size = if c.points.len() > 20 { 0 } else { 3 };
             let line = LineSeries::new(c.points.iter().copied(), colour.stroke_width(2)).point_size(size);
+            let marks = c.points.iter().zip(&c.bytes).map(|(p, b)| Circle::new(*p, mark(*b), colour.filled()));
+            chart.draw_series(marks)?;
             chart
                 .draw_series(line)?
                 .label(&c.name)

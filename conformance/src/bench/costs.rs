@@ -7,7 +7,7 @@ use super::deletes::{CLUSTERED, COMPACT, Cut, DELETE, SCAN, SCATTERED};
 use super::{Report, Sample};
 
 /// Files of a benchmark table.
-const FILES: u32 = 4;
+pub(super) const FILES: u32 = 4;
 
 /// Seconds = `call` + `row` × rows that are looked at + `more` × what the measure says.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]

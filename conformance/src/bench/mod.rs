@@ -2,13 +2,17 @@
 //! model before any time counts; every sample is kept, and the table is made from the samples alone.
 
 pub mod advise;
+mod amplification;
 pub mod cdc;
 pub mod charts;
 pub mod costs;
+pub mod data;
 pub mod deletes;
+mod lineitem;
 mod model;
 mod run;
 mod table;
+pub mod usage;
 pub mod verdict;
 
 #[cfg(test)]
@@ -17,8 +21,10 @@ mod tests;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
+pub use data::Data;
 pub use run::run;
 pub use table::text;
+pub use usage::Usage;
 
 /// The reviewed run of the workload `deletes`: what `floe advise` predicts with, and the charts of every report.
 const REVIEWED: &str = include_str!("../../../reports/bench-deletes.json");
@@ -46,19 +52,27 @@ pub enum Workload {
 
 /// The mode of a table whose deletes are V2 position delete files; its strategy is merge-on-read.
 pub const POSITION_DELETES: &str = "position-deletes";
+/// The mode of a V3 table whose deletes are equality delete files.
+pub const EQUALITY_DELETES: &str = "equality-deletes";
 
 /// How large and how often.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// What is measured.
     #[serde(default)]
     pub workload: Workload,
+    /// What the tables of [`Workload::Deletes`] hold.
+    #[serde(default)]
+    pub table: Data,
     /// Rows of each table, in 4 data files.
     pub rows: u32,
+    /// Rows of further tables, on which [`Workload::Deletes`] measures how cost grows with size.
+    #[serde(default)]
+    pub sizes: Vec<u32>,
     /// Warm samples of each measurement, after one cold one.
     pub samples: u32,
     /// Strategies of the tables, of the sources for [`Workload::Cdc`]: `merge-on-read`, `copy-on-write`; for
-    /// [`Workload::Deletes`] [`POSITION_DELETES`] too.
+    /// [`Workload::Deletes`] [`POSITION_DELETES`] and [`EQUALITY_DELETES`] too.
     pub modes: Vec<String>,
     /// How many small deletes [`Workload::Deletes`] makes one after the other.
     #[serde(default)]
@@ -100,9 +114,21 @@ pub struct Sample {
     /// Rows that it handled, where that is what its speed is measured by.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub rows: u64,
-    /// Peak memory of floe's process during it, in MiB.
+    /// What the call took of the machine.
+    #[serde(flatten)]
+    pub usage: Usage,
+    /// Data files of the table after the statement, or of the one that was read; none when its snapshot does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub peak_mib: Option<f64>,
+    pub data_files: Option<u64>,
+    /// Delete files of it, a deletion vector counting as one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delete_files: Option<u64>,
+    /// Bytes of both.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub live_bytes: Option<u64>,
+    /// Rows of the table, where its size is what varies.
+    #[serde(default, skip_serializing_if = "is_zero_rows")]
+    pub table_rows: u32,
     /// Share of the rows that were deleted, in per cent, where that is what varies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub percent: Option<f64>,
@@ -116,9 +142,17 @@ impl Sample {
     pub fn name(&self) -> String {
         match self.percent {
             Some(p) => format!("{} {p} % {}", self.what, self.place),
+            None if self.table_rows > 0 => format!("{}, {} rows", self.what, self.table_rows),
+            // why a place was not measured at all
+            None if !self.place.is_empty() => format!("{} {}", self.what, self.place),
             None => self.what.clone(),
         }
     }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde hands over a reference
+fn is_zero_rows(n: &u32) -> bool {
+    *n == 0
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref)] // serde hands over a reference

@@ -1,5 +1,7 @@
 //! What the rows of a benchmark table must be: the same statements on a plain vector.
 
+use super::data::properties;
+
 /// Rows by `id`: the value of `n`, none when the row is deleted. `city` never changes.
 #[derive(Debug, Clone)]
 pub struct Model(Vec<Option<u32>>);
@@ -51,11 +53,7 @@ impl Model {
 
     /// Spark's text that makes an empty table whose statements all use `mode`.
     pub fn create(table: &str, mode: &str) -> String {
-        let (version, mode) = if mode == super::POSITION_DELETES { (2, "merge-on-read") } else { (3, mode) };
-        format!(
-            "CREATE TABLE {table} (id BIGINT, city STRING, n BIGINT) USING iceberg TBLPROPERTIES('format-version'='{version}', \
-             'write.delete.mode'='{mode}', 'write.update.mode'='{mode}', 'write.merge.mode'='{mode}')"
-        )
+        format!("CREATE TABLE {table} (id BIGINT, city STRING, n BIGINT) USING iceberg {}", properties(mode))
     }
 
     /// Spark's text that fills a fresh table.
@@ -78,11 +76,6 @@ impl Model {
                 _ => {}
             }
         }
-    }
-
-    /// Deletes the rows whose id is chosen.
-    pub fn delete(&mut self, chosen: impl Fn(u32) -> bool) {
-        (0u32..).zip(&mut self.0).filter(|(id, _)| chosen(*id)).for_each(|(_, n)| *n = None);
     }
 
     /// The answer to [`NARROW`] or [`WIDE`], as texts.

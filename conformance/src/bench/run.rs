@@ -6,9 +6,10 @@ use std::time::Instant;
 use serde_json::Value;
 
 use super::model::{Change, Model, NARROW, WIDE};
+use super::usage::{Meter, Usage};
 use super::{Contender, Plan, Report, Sample};
 use crate::drivers::Driver;
-use crate::facts::newest;
+use crate::facts::{TableState, newest};
 use crate::protocol::{Answer, TableRef};
 use crate::value::Rows;
 
@@ -17,12 +18,13 @@ pub(super) const CATALOG: &str = "ice";
 /// Namespace of the benchmark's tables.
 pub(super) const NAMESPACE: &str = "bench";
 
-/// A table of one writer and mode, with what its rows must be.
+/// A table of one writer and mode.
+#[derive(Clone)]
 pub(super) struct Subject {
+    /// Index of its engine.
     pub writer: usize,
     pub mode: String,
     pub name: String,
-    pub model: Model,
     /// Why it takes no further part: a statement failed or left wrong rows.
     pub broken: String,
 }
@@ -65,8 +67,8 @@ pub(super) struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Makes a table for each writer and mode.
-    pub async fn make(&mut self) -> Vec<Subject> {
+    /// Makes a table for each writer and mode, with what its rows must be.
+    async fn make(&mut self) -> Vec<(Subject, Model)> {
         let mut out = Vec::new();
         let (plan, fresh) = (self.plan, Model::new(self.plan.rows));
         for mode in &plan.modes {
@@ -75,7 +77,7 @@ impl Run<'_> {
                     continue;
                 }
                 let name = format!("{}_{}", self.drivers[writer].name(), mode.replace('-', "_"));
-                let mut s = Subject { writer, mode: mode.clone(), name, model: fresh.clone(), broken: String::new() };
+                let mut s = Subject { writer, mode: mode.clone(), name, broken: String::new() };
                 for sql in
                     [format!("CREATE NAMESPACE IF NOT EXISTS {CATALOG}.{NAMESPACE}"), Model::create(&s.full(), mode)]
                 {
@@ -83,7 +85,7 @@ impl Run<'_> {
                 }
                 let insert = Model::insert(&s.full(), plan.rows);
                 self.statement(&mut s, &insert, Sample { what: "insert".into(), ..Sample::default() }).await;
-                out.push(s);
+                out.push((s, fresh.clone()));
             }
         }
         out
@@ -103,33 +105,49 @@ impl Run<'_> {
         (self.tell)(&format!("{}: {name} {}", like.name(), s.mode));
         let location = table(self.warehouse, &s.name).location;
         let before = bytes(Path::new(&location));
+        let meter = Meter::start(self.drivers[s.writer].process());
         let start = Instant::now();
         self.quietly(s, sql).await;
         let seconds = start.elapsed().as_secs_f64();
-        self.samples.push(Sample {
+        let usage = if s.broken.is_empty() { meter.stop() } else { Usage::default() };
+        let sample = Sample {
             engine: name.clone(),
             writer: name,
             mode: s.mode.clone(),
             seconds: s.broken.is_empty().then_some(seconds),
             reason: s.broken.clone(),
             bytes: bytes(Path::new(&location)).saturating_sub(before),
+            usage,
             ..like
-        });
+        };
+        self.samples.push(self.with_files(&s.name, sample));
+    }
+
+    /// The sample with the files of the table as its snapshot counts them.
+    pub fn with_files(&self, name: &str, sample: Sample) -> Sample {
+        let state = TableState::read(Path::new(&table(self.warehouse, name).location)).ok().flatten();
+        let count = |key: &str| state.as_ref()?.snapshot()?["summary"][key].as_str()?.parse().ok();
+        Sample {
+            data_files: count("total-data-files"),
+            delete_files: count("total-delete-files"),
+            live_bytes: count("total-files-size"),
+            ..sample
+        }
     }
 
     /// A round for each change; every table of every writer has its turn in it. The rows are compared at the end, and when
     /// they are wrong none of the times counts.
-    async fn changes(&mut self, subjects: &mut [Subject], changes: &[Change]) {
+    async fn changes(&mut self, subjects: &mut [(Subject, Model)], changes: &[Change]) {
         let first = self.samples.len();
         for (round, change) in (0u32..).zip(changes) {
-            for s in subjects.iter_mut() {
+            for (s, model) in subjects.iter_mut() {
                 let sql = change.sql(&s.full(), self.plan.rows);
                 self.statement(s, &sql, Sample { what: change.name().into(), round, ..Sample::default() }).await;
-                s.model.apply(*change);
+                model.apply(*change);
             }
         }
-        for s in subjects.iter_mut().filter(|s| s.broken.is_empty()) {
-            if let Err(why) = self.ask(s.writer, s, false).await {
+        for (s, model) in subjects.iter_mut().filter(|s| s.0.broken.is_empty()) {
+            if let Err(why) = self.ask(s.writer, &s.name, NARROW, &model.answer(false)).await {
                 s.broken = why;
                 let name = self.drivers[s.writer].name();
                 for x in self.samples[first..].iter_mut().filter(|x| x.writer == name && x.mode == s.mode) {
@@ -141,48 +159,56 @@ impl Run<'_> {
     }
 
     /// Every reader reads every table, narrow and wide, in turns.
-    async fn scans(&mut self, subjects: &mut [Subject], state: &str) {
+    async fn scans(&mut self, subjects: &mut [(Subject, Model)], state: &str) {
         for (width, wide) in [("narrow", false), ("wide", true)] {
+            let sql = if wide { WIDE } else { NARROW };
+            let wanted: Vec<_> = subjects.iter().map(|s| s.1.answer(wide)).collect();
             for round in 0..=self.plan.samples {
-                for s in subjects.iter() {
-                    self.read(s, wide, &Sample { what: format!("scan {width}, {state}"), round, ..Sample::default() })
-                        .await;
+                for ((s, _), want) in subjects.iter().zip(&wanted) {
+                    let like = Sample { what: format!("scan {width}, {state}"), round, ..Sample::default() };
+                    for reader in 0..self.drivers.len() {
+                        self.read(reader, s, sql, want, &like).await;
+                    }
                 }
             }
         }
     }
 
-    /// Every reader reads a table; an answer that is not the model's has no time.
-    pub async fn read(&mut self, s: &Subject, wide: bool, like: &Sample) {
-        for reader in 0..self.drivers.len() {
-            (self.tell)(&format!("{}: {} reads {}", like.name(), self.drivers[reader].name(), s.name));
-            let took = if s.broken.is_empty() { self.ask(reader, s, wide).await } else { Err(s.broken.clone()) };
-            let (seconds, reason) = match took {
-                Ok(t) => (Some(t), String::new()),
-                Err(why) => (None, why),
-            };
-            self.samples.push(Sample {
-                engine: self.drivers[reader].name().into(),
-                writer: self.drivers[s.writer].name().into(),
-                mode: s.mode.clone(),
-                seconds,
-                reason,
-                ..like.clone()
-            });
-        }
+    /// A reader reads a table; an answer that is not the wanted one has no time.
+    pub async fn read(&mut self, reader: usize, s: &Subject, sql: &str, want: &[String], like: &Sample) {
+        (self.tell)(&format!("{}: {} reads {}", like.name(), self.drivers[reader].name(), s.name));
+        let took = if s.broken.is_empty() { self.ask(reader, &s.name, sql, want).await } else { Err(s.broken.clone()) };
+        let (seconds, usage, reason) = match took {
+            Ok((t, usage)) => (Some(t), usage, String::new()),
+            Err(why) => (None, Usage::default(), why),
+        };
+        self.samples.push(Sample {
+            engine: self.drivers[reader].name().into(),
+            writer: self.drivers[s.writer].name().into(),
+            mode: s.mode.clone(),
+            seconds,
+            reason,
+            usage,
+            ..like.clone()
+        });
     }
 
-    /// Asks the question; the seconds when the answer is the model's.
-    async fn ask(&mut self, reader: usize, s: &Subject, wide: bool) -> Result<f64, String> {
-        let table = table(self.warehouse, &s.name);
-        let sql = format!("{}{CATALOG}.{NAMESPACE}.{}", if wide { WIDE } else { NARROW }, s.name);
+    /// Asks a question that ends before the table's name; the seconds and what they took when the answer is the wanted one.
+    pub async fn ask(&mut self, reader: usize, name: &str, sql: &str, want: &[String]) -> Result<(f64, Usage), String> {
+        let table = table(self.warehouse, name);
+        let sql = format!("{sql}{CATALOG}.{NAMESPACE}.{name}");
+        let meter = Meter::start(self.drivers[reader].process());
         let start = Instant::now();
         let answer = self.drivers[reader].query(&sql, &table).await;
         let seconds = start.elapsed().as_secs_f64();
-        let got = texts(answer)?;
-        let want = s.model.answer(wide);
-        if got == [want.clone()] { Ok(seconds) } else { Err(format!("wrong rows: {got:?} instead of {want:?}")) }
+        let usage = meter.stop();
+        same(&texts(answer)?, want).map(|()| (seconds, usage))
     }
+}
+
+/// Whether the only row is the wanted one.
+pub(super) fn same(got: &[Vec<String>], want: &[String]) -> Result<(), String> {
+    if got == [want] { Ok(()) } else { Err(format!("wrong rows: {got:?} instead of {want:?}")) }
 }
 
 /// A table of the benchmark in its newest state.

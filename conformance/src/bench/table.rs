@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use super::amplification::Amplification;
 use super::{Report, Sample};
 
 /// Samples of one line, in the order in which they were taken.
@@ -20,7 +21,12 @@ pub fn text(r: &Report) -> String {
     }
     let _ = writeln!(
         out,
-        "\n{:44} {:16} {:10} {:10} {:>8} {:>8} {:>15} {:>9} {:>10} {:>10} {:>8}",
+        "\nadded, read and amplif.: MB that a statement added to the table's folder, MB read by calls, and how many times the changed rows' \
+         share of the table a DELETE added, or the table's live bytes a scan read; requests are read and write calls"
+    );
+    let _ = writeln!(
+        out,
+        "\n{:42} {:16} {:14} {:14} {:>8} {:>8} {:>15} {:>8} {:>7} {:>8} {:>8} {:>8} {:>8} {:>7} {:>9} {:>10}",
         "measurement",
         "mode",
         "engine",
@@ -29,10 +35,16 @@ pub fn text(r: &Report) -> String {
         "warm s",
         "min-max s",
         "to floe",
-        "bytes",
-        "rows/s",
-        "peak MiB"
+        "CPU s",
+        "peak MiB",
+        "added MB",
+        "read MB",
+        "requests",
+        "amplif.",
+        "files",
+        "rows/s"
     );
+    let amplification = Amplification::new(r);
     let mut order: Vec<(String, &str)> = Vec::new();
     let mut lines: BTreeMap<(String, &str, &str, &str), Line<'_>> = BTreeMap::new();
     for s in &r.samples {
@@ -52,34 +64,50 @@ pub fn text(r: &Report) -> String {
         for ((_, _, writer, engine), samples) in these() {
             let query = samples.iter().all(|s| s.what.starts_with("scan"));
             let base = floe(if query { writer } else { "" });
-            let _ = writeln!(out, "{}", line(what, mode, engine, writer, samples, base));
+            let _ = writeln!(out, "{}", line([what, mode, engine, writer], samples, base, &amplification));
         }
     }
     out
 }
 
-fn line(what: &str, mode: &str, engine: &str, writer: &str, samples: &Line<'_>, base: Option<f64>) -> String {
-    let head = format!("{what:44} {mode:16} {engine:10} {writer:10}");
+fn line(names: [&str; 4], samples: &Line<'_>, base: Option<f64>, amplification: &Amplification<'_>) -> String {
+    let [what, mode, engine, writer] = names;
+    let head = format!("{what:42} {mode:16} {engine:14} {writer:14}");
     if let Some(s) = samples.iter().find(|s| s.seconds.is_none()) {
-        return format!(
-            "{head} - ({})",
-            s.reason.lines().next().unwrap_or_default().chars().take(90).collect::<String>()
-        );
+        let why: String = s.reason.lines().next().unwrap_or_default().chars().take(120).collect();
+        return format!("{head} - ({why})");
     }
-    let cold = samples.first().and_then(|s| s.seconds).map_or_else(|| "-".into(), |s| format!("{s:.3}"));
-    let bytes: u64 = samples.iter().map(|s| s.bytes).sum::<u64>() / samples.len().max(1) as u64;
+    let shown = |v: Option<f64>, digits: usize| v.map_or_else(|| "-".into(), |v| format!("{v:.digits$}"));
+    let mid = |of: &dyn Fn(&Sample) -> Option<f64>| median(samples.iter().filter_map(|s| Some((s.round, of(s)?))));
+    let times = warm(samples);
     let rows = samples.iter().map(|s| s.rows).max().unwrap_or_default();
-    let peak = samples.iter().filter_map(|s| s.peak_mib).max_by(f64::total_cmp);
-    let peak = peak.map_or_else(|| "-".into(), |p| format!("{p:.0}"));
-    match warm(samples) {
-        None => format!("{head} {cold:>8} {:>8} {:>15} {:>9} {bytes:>10} {:>10} {peak:>8}", "-", "-", "-", "-"),
-        Some((median, min, max)) => {
-            let ratio = base.map_or_else(|| "-".into(), |b| format!("{:.2}", median / b));
-            let spread = format!("{min:.3}-{max:.3}");
-            let speed = if rows == 0 { "-".into() } else { format!("{:.0}", rows as f64 / median) };
-            format!("{head} {cold:>8} {median:>8.3} {spread:>15} {ratio:>9} {bytes:>10} {speed:>10} {peak:>8}")
-        }
-    }
+    let files = samples.iter().rev().find_map(|s| Some(format!("{}+{}", s.data_files?, s.delete_files?)));
+    format!(
+        "{head} {:>8} {:>8} {:>15} {:>8} {:>7} {:>8} {:>8} {:>8} {:>8} {:>7} {:>9} {:>10}",
+        shown(samples.first().and_then(|s| s.seconds), 3),
+        shown(times.map(|t| t.0), 3),
+        times.map_or_else(|| "-".into(), |t| format!("{:.3}-{:.3}", t.1, t.2)),
+        shown(times.and_then(|t| Some(t.0 / base?)), 2),
+        shown(mid(&|s| s.usage.cpu_seconds), 2),
+        shown(samples.iter().filter_map(|s| s.usage.peak_mib).max_by(f64::total_cmp), 0),
+        shown(mid(&|s| (s.bytes > 0).then_some(s.bytes as f64 / 1e6)), 3),
+        shown(mid(&|s| Some(s.usage.read_bytes? as f64 / 1e6)), 2),
+        shown(mid(&|s| Some(s.usage.requests? as f64)), 0),
+        shown(mid(&|s| amplification.of(s)), 2),
+        files.unwrap_or_else(|| "-".into()),
+        shown(times.filter(|_| rows > 0).map(|t| rows as f64 / t.0), 0),
+    )
+    .trim_end()
+    .to_string()
+}
+
+/// Median of the warm values, or of all when there is only a cold one.
+fn median(values: impl Iterator<Item = (u32, f64)>) -> Option<f64> {
+    let all: Vec<(u32, f64)> = values.collect();
+    let any = all.iter().any(|v| v.0 > 0);
+    let mut v: Vec<f64> = all.into_iter().filter(|v| v.0 > 0 || !any).map(|v| v.1).collect();
+    v.sort_by(f64::total_cmp);
+    v.get(v.len() / 2).copied()
 }
 
 /// Median, least and greatest of the warm samples.

@@ -12,7 +12,7 @@ async fn floe_runs_the_workload_with_the_rows_of_the_model() {
         rows: 3000,
         samples: 2,
         modes: vec!["merge-on-read".into(), "copy-on-write".into()],
-        small_deletes: 0,
+        ..Plan::default()
     };
     let floe = Floe::new(dir.path(), "ice").expect("floe");
     let mut drivers: Vec<Box<dyn Driver>> = vec![Box::new(floe)];
@@ -57,14 +57,13 @@ fn a_wrong_or_missing_answer_has_no_time_and_says_why() {
         reason: reason.into(),
         bytes: 0,
         rows: 0,
-        peak_mib: None,
         ..Sample::default()
     };
     let report = Report {
         schema: 1,
         floe: "0".into(),
         machine: "m".into(),
-        plan: Plan { workload: Workload::Statements, rows: 1, samples: 1, modes: vec![], small_deletes: 0 },
+        plan: Plan { workload: Workload::Statements, rows: 1, samples: 1, ..Plan::default() },
         engines: vec![Contender { name: "floe".into(), version: "0".into(), iceberg: String::new() }],
         absent: vec![],
         samples: vec![

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::costs::{deletes, scans};
-use super::deletes::{CLUSTERED, SCATTERED, SMALL_DELETE};
-use super::{POSITION_DELETES, Report};
+use super::costs::{deletes, median, scans};
+use super::deletes::{CLUSTERED, DELETE, SCAN, SCATTERED, SMALL_DELETE};
+use super::{EQUALITY_DELETES, POSITION_DELETES, Report, Sample};
 
 /// How often the first goes into the second, in words that noise seldom changes.
 fn bucket(ratio: f64) -> &'static str {
@@ -27,8 +27,14 @@ pub fn text(r: &Report) -> String {
     let mut out = format!("{} rows, {} warm samples\n", r.plan.rows, r.plan.samples);
     let _ = writeln!(
         out,
-        "{:10} {:10} {:>8}  {:24} {:24} {:24}",
-        "engine", "rows lie", "deleted", "DELETE: COW / vectors", "scan: vectors / COW", "scan: vectors / V2"
+        "{:14} {:10} {:>8}  {:22} {:20} {:20} {:24}",
+        "engine",
+        "rows lie",
+        "deleted",
+        "DELETE: COW / vectors",
+        "scan: vectors / COW",
+        "scan: vectors / V2",
+        "scan: equality / vectors"
     );
     for e in &r.engines {
         for place in [SCATTERED, CLUSTERED] {
@@ -42,18 +48,21 @@ pub fn text(r: &Report) -> String {
                 let write = seconds(deletes(r, &e.name, "copy-on-write")) / seconds(vectors.clone());
                 let read = scan("merge-on-read") / scan("copy-on-write");
                 let old = scan("merge-on-read") / scan(POSITION_DELETES);
+                let equality = scan(EQUALITY_DELETES) / scan("merge-on-read");
                 let line = format!(
-                    "{:10} {place:10} {:>8}  {:24} {:24} {:24}",
+                    "{:14} {place:10} {:>8}  {:22} {:20} {:20} {:24}",
                     e.name,
                     format!("{percent} %"),
                     bucket(write),
                     bucket(read),
-                    bucket(old)
+                    bucket(old),
+                    bucket(equality)
                 );
                 let _ = writeln!(out, "{}", line.trim_end());
             }
         }
     }
+    out += &peers(r);
     for e in &r.engines {
         for mode in &r.plan.modes {
             let of = |s: &&super::Sample| s.engine == e.name && s.mode == *mode && s.what == SMALL_DELETE;
@@ -74,6 +83,35 @@ pub fn text(r: &Report) -> String {
                     bucket(grown)
                 );
             }
+        }
+    }
+    out
+}
+
+/// Each other engine against floe at 1 % scattered rows, by mode: its DELETE in a table of its own, its scan of floe's table after it.
+fn peers(r: &Report) -> String {
+    let mut out = String::new();
+    for e in r.engines.iter().filter(|e| e.name != "floe") {
+        for mode in &r.plan.modes {
+            let time = |engine: &str, what: &str| {
+                let of = |s: &&Sample| {
+                    let place = s.place == SCATTERED && s.percent.is_some_and(|p| (p - 1.0).abs() < 1e-9);
+                    s.engine == engine
+                        && s.mode == *mode
+                        && s.what == what
+                        && place
+                        && (what == DELETE || s.writer == "floe")
+                };
+                median(r.samples.iter().filter(of)).unwrap_or(f64::NAN)
+            };
+            let ratio = |what| bucket(time(&e.name, what) / time("floe", what));
+            let _ = writeln!(
+                out,
+                "{} / floe, 1 % scattered, {mode}: DELETE {}, scan of floe's table {}",
+                e.name,
+                ratio(DELETE),
+                ratio(SCAN)
+            );
         }
     }
     out

@@ -7,7 +7,7 @@ use clap::Args;
 use super::conformance::{CATALOG, Launcher, bar, others, prepare, shared_catalog, start};
 use super::pipe::show;
 use super::signals::until_asked_to_end;
-use crate::bench::{self, Plan, Workload};
+use crate::bench::{self, Data, Plan, Workload};
 use crate::drivers::{Driver, Floe};
 
 /// Arguments of `floe bench`.
@@ -22,30 +22,36 @@ the whole table before and after. floe brings a copy into step by its sync, Spar
 compared with the model; the last lines say how far the targets are.
 
 The workload deletes varies the share of rows that a DELETE deletes (0.001 to 50 %), scattered and clustered, in tables with deletion \
-vectors (merge-on-read), V2 position deletes and copy-on-write; then makes many small deletes and a compaction. OUT/bench.html has the \
-charts: cost by share, where one mode begins to win, cost of writing against cost of reading.
+vectors (merge-on-read), V2 position deletes, equality deletes and copy-on-write; then makes many small deletes and a compaction. floe makes \
+the tables, each engine deletes from those of its own that it can, and reads them and floe's. OUT/bench.html has the charts: cost by share, \
+where one mode begins to win, cost of writing against cost of reading, cost by size.
 
 Examples:
   floe bench --engines floe,duckdb --rows 1000000
   floe bench --engines floe,spark35,duckdb,polars,pyiceberg --rows 20000000 --modes merge-on-read
   floe bench --workload cdc --rows 20000000 --samples 3
-  floe bench --workload deletes --engines floe,spark35 --rows 2000000")]
+  floe bench --workload deletes --engines floe,spark35 --rows 2000000
+  floe bench --workload deletes --rows 1000000,4000000,8000000 --table lineitem")]
 pub struct BenchArgs {
     /// What is measured
     #[arg(long, value_enum, default_value = "statements")]
     workload: Workload,
-    /// Engines that take part, by name [default: floe,spark35,duckdb; for statements polars and pyiceberg too]
+    /// Engines that take part, by name [default: floe,spark35,duckdb; for statements polars and pyiceberg too; for deletes floe, spark35,
+    /// trino, duckdb-rest, pyiceberg-rest, polars, sail, icebergjava]
     #[arg(long, value_delimiter = ',')]
     engines: Vec<String>,
-    /// Rows of each table
-    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
-    rows: u32,
+    /// Rows of each table; deletes takes several sizes, of which it measures the first in full, and 1 % scattered of the others
+    #[arg(long, value_delimiter = ',', default_value = "1000000", value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
+    rows: Vec<u32>,
+    /// What the tables of the workload deletes hold
+    #[arg(long, value_enum, default_value = "walkthrough")]
+    table: Data,
     /// Warm samples of each measurement, after a cold one
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=20))]
     samples: u32,
-    /// Strategies of DELETE, UPDATE and MERGE (of the source, for cdc); position-deletes, of V2, for deletes [default: all that the
-    /// workload has]
-    #[arg(long, value_delimiter = ',', value_parser = ["merge-on-read", "copy-on-write", bench::POSITION_DELETES])]
+    /// Strategies of DELETE, UPDATE and MERGE (of the source, for cdc); position-deletes, of V2, and equality-deletes for
+    /// deletes [default: all that the workload has]
+    #[arg(long, value_delimiter = ',', value_parser = ["merge-on-read", "copy-on-write", bench::POSITION_DELETES, bench::EQUALITY_DELETES])]
     modes: Vec<String>,
     /// Small deletes that the workload deletes makes one after the other
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(..=10_000))]
@@ -71,15 +77,30 @@ pub async fn run(args: &BenchArgs) -> Result<i32, String> {
 /// The modes that were asked for, or all that the workload has.
 fn modes(args: &BenchArgs) -> Result<Vec<String>, String> {
     let deletes = args.workload == Workload::Deletes;
-    if args.modes.iter().any(|m| m == bench::POSITION_DELETES) && !deletes {
-        return Err("--modes position-deletes is of --workload deletes".into());
+    let only = [bench::POSITION_DELETES, bench::EQUALITY_DELETES];
+    if let Some(m) = args.modes.iter().find(|m| only.contains(&m.as_str()) && !deletes) {
+        return Err(format!("--modes {m} is of --workload deletes"));
+    }
+    if !deletes && (args.rows.len() > 1 || args.table != Data::default()) {
+        return Err("--table and several --rows are of --workload deletes".into());
     }
     if !args.modes.is_empty() {
         return Ok(args.modes.clone());
     }
     let mut all = vec!["merge-on-read".to_string(), "copy-on-write".to_string()];
-    all.extend(deletes.then(|| bench::POSITION_DELETES.to_string()));
+    all.extend(only.into_iter().filter(|_| deletes).map(String::from));
     Ok(all)
+}
+
+/// The engines that take part when none is named.
+fn contenders(workload: Workload) -> &'static [&'static str] {
+    match workload {
+        Workload::Statements => &["floe", "spark35", "duckdb", "polars", "pyiceberg"],
+        Workload::Cdc => &["floe", "spark35", "duckdb"],
+        Workload::Deletes => {
+            &["floe", "spark35", "trino", "duckdb-rest", "pyiceberg-rest", "polars", "sail", "icebergjava"]
+        }
+    }
 }
 
 async fn measure(args: &BenchArgs) -> Result<i32, String> {
@@ -87,11 +108,9 @@ async fn measure(args: &BenchArgs) -> Result<i32, String> {
     let modes = modes(args)?;
     let mut names = args.engines.clone();
     if names.is_empty() {
-        names = ["floe", "spark35", "duckdb"].map(String::from).to_vec();
-        if args.workload == Workload::Statements {
-            names.extend(["polars", "pyiceberg"].map(String::from));
-        }
+        names = contenders(args.workload).iter().map(ToString::to_string).collect();
     }
+    let (rows, sizes) = args.rows.split_first().ok_or("--rows needs a number")?;
     let others = others(&names)?;
     let out = prepare(&args.out)?;
     let bar = bar(args.quiet);
@@ -118,7 +137,9 @@ async fn measure(args: &BenchArgs) -> Result<i32, String> {
     }
     let plan = Plan {
         workload: args.workload,
-        rows: args.rows,
+        table: args.table,
+        rows: *rows,
+        sizes: sizes.to_vec(),
         samples: args.samples,
         modes,
         small_deletes: args.small_deletes,
@@ -131,7 +152,7 @@ async fn measure(args: &BenchArgs) -> Result<i32, String> {
     let report = match plan.workload {
         Workload::Statements => bench::run(&plan, &warehouse, &mut drivers, absent, &tell).await,
         Workload::Cdc => bench::cdc::run(&plan, &warehouse, &mut drivers, absent, &tell).await?,
-        Workload::Deletes => bench::deletes::run(&plan, &warehouse, &mut drivers, absent, &tell).await,
+        Workload::Deletes => bench::deletes::run(&plan, &warehouse, &mut drivers, absent, &tell).await?,
     };
     for d in &mut drivers {
         d.stop().await;

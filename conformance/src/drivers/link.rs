@@ -92,6 +92,14 @@ impl Link {
         Ok(Self { to: Some(Box::pin(to)), from: BufReader::new(from), host })
     }
 
+    /// Process id of a child; none for a container.
+    pub fn process(&self) -> Option<u32> {
+        match &self.host {
+            Host::Child { child, .. } => child.id(),
+            Host::Container(_) => None,
+        }
+    }
+
     /// Waits until the driver has ended by itself.
     pub async fn ended(&mut self) {
         match &mut self.host {

@@ -25,6 +25,10 @@ pub trait Driver: Send {
     fn name(&self) -> &str;
     /// What it said of itself.
     fn hello(&self) -> &Hello;
+    /// Process whose tree does its work: this one for an engine inside it, none where it cannot be seen (a container).
+    fn process(&self) -> Option<u32> {
+        Some(std::process::id())
+    }
     /// Runs one statement.
     async fn apply(&mut self, sql: &str, table: &TableRef) -> Answer<()>;
     /// Reads a whole table in the state that `table` names.

@@ -155,6 +155,10 @@ impl Driver for Process {
         &self.hello
     }
 
+    fn process(&self) -> Option<u32> {
+        self.link.process()
+    }
+
     async fn apply(&mut self, sql: &str, table: &TableRef) -> Answer<()> {
         let request = Request::Apply { sql: sql.into(), table: table.clone() };
         self.call(&request, self.step_timeout).await.and_then(|_| Ok(()))

@@ -10,6 +10,7 @@ use floe_engine::cdc::sync::Sync;
 
 use super::super::model::Model;
 use super::super::run::{CATALOG, NAMESPACE, bytes, failure, report, table, texts};
+use super::super::usage::{Meter, Usage};
 use super::super::{Plan, Report, Sample};
 use super::model::{Changed, History, TABLE, Update};
 use super::peers::{self, Way};
@@ -252,16 +253,16 @@ impl Run<'_> {
         let done = if self.ways[engine] == Some(Way::Floe) {
             self.floe_sync(&s.name, &name).await
         } else {
-            self.spark_sync(engine, s, step, &name).await.map(|()| None)
+            self.spark_sync(engine, s, step, &name).await.map(|()| Usage::default())
         };
         let seconds = begin.elapsed().as_secs_f64();
         match done {
-            Ok(peak_mib) => {
+            Ok(usage) => {
                 let mut sample = self.sample(s, &what, engine, step.round);
                 sample.seconds = Some(seconds);
                 sample.rows = step.changed.rows;
                 sample.bytes = bytes(Path::new(&folder)).saturating_sub(size);
-                sample.peak_mib = peak_mib;
+                sample.usage = usage;
                 self.keep(sample);
             }
             Err(why) => {
@@ -271,8 +272,8 @@ impl Run<'_> {
         }
     }
 
-    /// floe's sync, in this process; its peak memory in MiB where the system tells.
-    async fn floe_sync(&self, source: &str, target: &str) -> Result<Option<f64>, String> {
+    /// floe's sync, in this process, and what it took.
+    async fn floe_sync(&self, source: &str, target: &str) -> Result<Usage, String> {
         let text = format!(
             "source: {{table: {NAMESPACE}.{source}}}\n\
              target: {{table: {NAMESPACE}.{target}, mode: merge-on-read, equality_columns: [id]}}"
@@ -281,9 +282,9 @@ impl Run<'_> {
         let sync =
             Sync::with_catalogs(config, self.catalog.clone(), self.catalog.clone()).map_err(|e| e.to_string())?;
         let (_keep, stop) = tokio::sync::watch::channel(false);
-        let told = forget_peak();
+        let meter = Meter::start(Some(std::process::id()));
         sync.run(stop, |_| {}).await.map_err(|e| format!("failed: {e}"))?;
-        Ok(told.then(peak_mib).flatten())
+        Ok(meter.stop())
     }
 
     async fn spark_sync(&mut self, engine: usize, s: &Source, step: &Step, copy: &str) -> Result<(), String> {
@@ -351,15 +352,4 @@ impl Run<'_> {
         let sample = Sample { reason, ..self.sample(s, what, engine, round) };
         self.keep(sample);
     }
-}
-
-/// Forgets this process's peak memory so far; false where the system cannot.
-fn forget_peak() -> bool {
-    std::fs::write("/proc/self/clear_refs", "5").is_ok()
-}
-
-fn peak_mib() -> Option<f64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"))?;
-    line.trim().trim_end_matches("kB").trim().parse::<f64>().ok().map(|kib| kib / 1024.0)
 }

@@ -81,5 +81,5 @@ fn median(r: &Report, what: &str, engine: &str, mode: &str) -> Option<f64> {
 }
 
 fn peak(r: &Report, of: impl Fn(&Sample) -> bool) -> Option<f64> {
-    r.samples.iter().filter(|s| of(s)).filter_map(|s| s.peak_mib).max_by(f64::total_cmp)
+    r.samples.iter().filter(|s| of(s)).filter_map(|s| s.usage.peak_mib).max_by(f64::total_cmp)
 }

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::super::{Contender, Plan, Report, Sample, Workload, text};
+use super::super::{Contender, Plan, Report, Sample, Usage, Workload, text};
 use super::model::{Changed, History, Update};
 use super::peers::Way;
 use super::{run, targets};
@@ -12,7 +12,7 @@ use crate::value::Rows;
 
 fn plan(rows: u32) -> Plan {
     let modes = vec!["merge-on-read".into(), "copy-on-write".into()];
-    Plan { workload: Workload::Cdc, rows, samples: 1, modes, small_deletes: 0 }
+    Plan { workload: Workload::Cdc, rows, samples: 1, modes, ..Plan::default() }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -87,7 +87,7 @@ fn targets_are_met_missed_or_not_measured() {
         reason: String::new(),
         bytes: 0,
         rows: 1,
-        peak_mib,
+        usage: Usage { peak_mib, ..Usage::default() },
         ..Sample::default()
     };
     let engine = |name: &str| Contender { name: name.into(), version: String::new(), iceberg: String::new() };

@@ -2,39 +2,67 @@
 
 use super::super::advise::{Shape, Work, advise, text};
 use super::super::costs::{Costs, Line, Point, deletes, fit, line, scans};
-use super::super::{Plan, Report, Workload, charts, reviewed, table, verdict};
-use super::{Cut, SMALL_DELETE, run};
+use super::super::{Data, Plan, Report, Sample, Workload, charts, reviewed, table, verdict};
+use super::{Cut, DELETE, SCATTERED, SMALL_DELETE, run};
 use crate::drivers::{Driver, Floe};
 
-const MODES: [&str; 3] = ["merge-on-read", "copy-on-write", "position-deletes"];
+const MODES: [&str; 4] = ["merge-on-read", "copy-on-write", "position-deletes", "equality-deletes"];
 
-#[tokio::test(flavor = "multi_thread")]
-async fn floe_runs_the_workload_with_the_rows_of_the_model() {
+async fn run_floe(data: Data, sizes: &[u32]) -> Report {
     let dir = tempfile::tempdir().expect("folder");
     let plan = Plan {
         workload: Workload::Deletes,
+        table: data,
         rows: 400,
+        sizes: sizes.to_vec(),
         samples: 1,
         modes: MODES.map(String::from).to_vec(),
         small_deletes: 5,
     };
     let floe = Floe::new(dir.path(), "ice").expect("floe");
     let mut drivers: Vec<Box<dyn Driver>> = vec![Box::new(floe)];
-    let report = run(&plan, dir.path(), &mut drivers, vec![], &|_| ()).await;
+    let report = run(&plan, dir.path(), &mut drivers, vec![], &|_| ()).await.expect("a run");
     for s in &report.samples {
         assert!(s.seconds.is_some(), "{s:?}");
     }
     // shares of one in 100 and more, in two places, a cold and a warm one; a scan after each
     for mode in MODES {
         let of = |what: &str| report.samples.iter().filter(|s| s.mode == mode && s.what == what).count();
-        assert_eq!((of("insert"), of("delete"), of("scan"), of(SMALL_DELETE), of("compaction")), (1, 20, 22, 5, 1));
+        assert_eq!((of("delete"), of("scan"), of(SMALL_DELETE), of("compaction")), (20, 22, 5, 1));
     }
-    let text = table::text(&report);
-    assert!(text.contains("delete 50 % clustered"), "{text}");
     let again: Report = serde_json::from_str(&serde_json::to_string(&report).expect("json")).expect("report");
     assert_eq!(again, report);
+    report
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn floe_runs_the_workload_with_the_rows_of_the_model() {
+    let report = run_floe(Data::Walkthrough, &[800]).await;
+    let text = table::text(&report);
+    assert!(text.contains("delete 50 % clustered"), "{text}");
+    let sized = report.samples.iter().filter(|s| s.table_rows == 800 && s.mode == "merge-on-read");
+    assert_eq!(sized.count(), 4);
+    let half = |mode: &str| {
+        let of = |s: &&Sample| s.mode == mode && s.what == DELETE && s.percent == Some(50.0) && s.place == SCATTERED;
+        report.samples.iter().find(of).expect("a sample")
+    };
+    assert_eq!(half("merge-on-read").rows, 200);
+    assert_eq!((half("merge-on-read").data_files, half("merge-on-read").delete_files), (Some(4), Some(4)));
+    assert_eq!(half("copy-on-write").delete_files, Some(0));
+    assert_eq!(half("equality-deletes").delete_files, Some(1));
+    assert!(half("copy-on-write").live_bytes < half("merge-on-read").live_bytes);
+    if cfg!(target_os = "linux") {
+        assert!(report.samples.iter().any(|s| s.usage.read_bytes > Some(0) && s.usage.requests > Some(0)));
+    }
     let page = charts::page(&report).expect("a page");
     assert!(page.contains("<svg") && page.contains("floe: what a DELETE costs, rows scattered"), "{page}");
+    assert!(page.contains("by size of the table"), "{page}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lineitem_loses_the_rows_of_the_model() {
+    let report = run_floe(Data::Lineitem, &[]).await;
+    assert!(report.samples.iter().any(|s| s.what == DELETE && s.rows > 0));
 }
 
 #[test]

@@ -18,8 +18,8 @@ const SIZE: (u32, u32) = (440, 330);
 /// Drawn in this, and then renamed to what the page's text has.
 const INK: RGBColor = RGBColor(1, 2, 3);
 const INK_CODE: &str = "#010203";
-/// Room for the legend over the curves.
-const LEGEND: f64 = 0.4;
+/// Share of the height that a line of the legend takes; the curves lie below it.
+const LEGEND: f64 = 0.07;
 /// Told apart by people who do not tell red from green, and on light and dark.
 const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
@@ -278,8 +278,9 @@ fn chart(title: &str, note: &str, axes: [&str; 2], curves: &[Curve]) -> Result<O
     if drawn.is_empty() {
         return Ok(None);
     }
+    let legend = LEGEND * (drawn.len() + 1) as f64;
     let mut svg = String::new();
-    draw(&mut svg, span(|p| p.0, 0.0), span(|p| p.1, LEGEND), axes, &drawn)
+    draw(&mut svg, span(|p| p.0, 0.0), span(|p| p.1, legend / (1.0 - legend).max(0.3)), axes, &drawn)
         .map_err(|e| format!("chart {title:?}: {e}"))?;
     let mut table = String::new();
     for c in &drawn {

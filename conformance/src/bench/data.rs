@@ -20,6 +20,9 @@ use super::run::{CATALOG, NAMESPACE, failure, table};
 use super::{EQUALITY_DELETES, POSITION_DELETES};
 use crate::drivers::{Driver, Floe};
 
+/// A table whose statements are copy-on-write, for writers without V3.
+pub(super) const COPY_ON_WRITE_V2: &str = "copy-on-write of V2";
+
 /// What a benchmark table holds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
@@ -226,6 +229,7 @@ pub(super) fn properties(mode: &str) -> String {
     let (version, mode) = match mode {
         POSITION_DELETES => (2, "merge-on-read"),
         EQUALITY_DELETES => (3, "merge-on-read"),
+        COPY_ON_WRITE_V2 => (2, "copy-on-write"),
         other => (3, other),
     };
     format!(

@@ -7,7 +7,7 @@
 
 use std::path::Path;
 
-use super::data::Oracle;
+use super::data::{COPY_ON_WRITE_V2, Oracle};
 use super::run::{CATALOG, NAMESPACE, Run, Subject, failure, report, same, table, texts};
 use super::{EQUALITY_DELETES, Plan, Report, Sample};
 use crate::drivers::{Driver, Floe};
@@ -99,6 +99,8 @@ impl Cut {
 /// A table of the run.
 struct Table {
     subject: Subject,
+    /// How it is made: its mode, or [`COPY_ON_WRITE_V2`].
+    layout: String,
     /// Whether its writer can delete by condition: scattered rows, neighbours.
     deletes: [bool; 2],
     /// Engines that read it.
@@ -178,7 +180,7 @@ impl Bench<'_> {
         let hello = self.run.drivers[writer].hello().clone();
         let name = format!("{}_{}", self.run.drivers[writer].name(), mode).replace('-', "_");
         let subject = Subject { writer, mode: mode.into(), name: format!("trial_{name}"), broken: String::new() };
-        let mut t = Table { subject, deletes: [false; 2], readers: Vec::new(), every: false };
+        let mut t = Table { subject, layout: mode.into(), deletes: [false; 2], readers: Vec::new(), every: false };
         let no = if !hello.plays("write") {
             Some("it only reads here: its driver takes no statement that writes")
         } else if mode == EQUALITY_DELETES && !hello.has("upsert") {
@@ -190,18 +192,33 @@ impl Bench<'_> {
             self.cannot(&t, writer, DELETE, "", why.into());
             return None;
         }
-        if let Err(why) = oracle.make(&mut self.keeper, self.run.warehouse, &t.subject.name, mode).await {
-            self.cannot(&t, writer, DELETE, "", why);
-            return None;
-        }
-        for clustered in [false, true] {
-            let cut = Cut { one_in: TRIAL.1, clustered };
-            let before = self.snapshot(&t.subject);
-            match self.attempt(oracle, &t.subject, cut).await {
-                Ok(()) => t.deletes[usize::from(clustered)] = true,
-                Err(why) => self.cannot(&t, writer, DELETE, cut.place(), why),
+        // files that are written anew are the same in both versions, and not everybody writes V3
+        let layouts: &[&str] = if mode == "copy-on-write" { &["copy-on-write", COPY_ON_WRITE_V2] } else { &[mode] };
+        let mut failed = Vec::new();
+        for (i, layout) in layouts.iter().enumerate() {
+            t.layout = (*layout).into();
+            t.subject.name = format!("trial{i}_{name}");
+            failed.clear();
+            if let Err(why) = oracle.make(&mut self.keeper, self.run.warehouse, &t.subject.name, layout).await {
+                failed.push(("", why));
+                continue;
             }
-            self.back(&mut t.subject, before).await;
+            for clustered in [false, true] {
+                let cut = Cut { one_in: TRIAL.1, clustered };
+                let before = self.snapshot(&t.subject);
+                match self.attempt(oracle, &t.subject, cut).await {
+                    Ok(()) => t.deletes[usize::from(clustered)] = true,
+                    Err(why) => failed.push((cut.place(), why)),
+                }
+                self.back(&mut t.subject, before).await;
+            }
+            if t.deletes.contains(&true) {
+                break;
+            }
+            self.drop_table(&t.subject.name).await;
+        }
+        for (place, why) in failed {
+            self.cannot(&t, writer, DELETE, place, why);
         }
         if let Some(place) = t.deletes.iter().position(|d| *d) {
             let cut = Cut { one_in: TRIAL.1, clustered: place == 1 };
@@ -283,7 +300,7 @@ impl Bench<'_> {
 
     async fn make(&mut self, oracle: &Oracle, t: &mut Table) {
         (self.run.tell)(&format!("making {}, {} rows", t.subject.name, oracle.rows()));
-        let made = oracle.make(&mut self.keeper, self.run.warehouse, &t.subject.name, &t.subject.mode).await;
+        let made = oracle.make(&mut self.keeper, self.run.warehouse, &t.subject.name, &t.layout).await;
         if let Err(why) = made {
             self.cannot(t, t.subject.writer, DELETE, "", why.clone());
             t.subject.broken = why;

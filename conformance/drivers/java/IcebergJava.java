@@ -1,3 +1,4 @@
+import java.nio.file.Path;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -53,6 +54,19 @@ public final class IcebergJava implements Wire.Engine {
             rows = rows.useSnapshot(t.snapshot());
         }
         return new Wire.Rows(scan.schema().columns(), rows.build());
+    }
+
+    @Override
+    public Map<String, Object> measure(Map<String, Object> work, long calls) throws Exception {
+        switch ((String) work.get("what")) {
+            case "decode":
+                return Measuring.decode(Path.of((String) work.get("blob")), ((Number) work.get("positions")).longValue(), calls);
+            case "plan":
+                Wire.Table t = Wire.Table.of(work.get("table"));
+                return Measuring.plan(catalog.loadTable(TableIdentifier.of(t.namespace(), t.name())), calls);
+            default:
+                throw new Wire.Skipped("unknown work " + work.get("what"));
+        }
     }
 
     private Table load(String name) {

@@ -6,9 +6,11 @@ pub mod cdc;
 pub mod charts;
 pub mod costs;
 pub mod deletes;
+pub mod metadata;
 mod model;
 mod run;
 mod table;
+mod targets;
 pub mod verdict;
 
 #[cfg(test)]
@@ -42,10 +44,15 @@ pub enum Workload {
     Cdc,
     /// DELETE, scan and compaction by share of the rows, place and mode
     Deletes,
+    /// Decoding of deletion vectors, planning of a table of many data files
+    Metadata,
 }
 
 /// The mode of a table whose deletes are V2 position delete files; its strategy is merge-on-read.
 pub const POSITION_DELETES: &str = "position-deletes";
+
+/// The mode of what [`Workload::Metadata`] measures.
+pub const VECTORS: &str = "vectors";
 
 /// How large and how often.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -53,7 +60,7 @@ pub struct Plan {
     /// What is measured.
     #[serde(default)]
     pub workload: Workload,
-    /// Rows of each table, in 4 data files.
+    /// Rows of each table, in 4 data files; for [`Workload::Metadata`] data files of the table.
     pub rows: u32,
     /// Warm samples of each measurement, after one cold one.
     pub samples: u32,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::{Report, Sample};
+use super::{Report, Sample, Workload};
 
 /// Samples of one line, in the order in which they were taken.
 type Line<'a> = Vec<&'a Sample>;
@@ -11,7 +11,8 @@ type Line<'a> = Vec<&'a Sample>;
 /// One line a measurement and engine. Ratios are to floe's median of the same measurement; above 1 floe is faster.
 pub fn text(r: &Report) -> String {
     let mut out = String::new();
-    let _ = writeln!(out, "{} rows, {} warm samples after a cold one; {}", r.plan.rows, r.plan.samples, r.machine);
+    let of = if r.plan.workload == Workload::Metadata { "data files" } else { "rows" };
+    let _ = writeln!(out, "{} {of}, {} warm samples after a cold one; {}", r.plan.rows, r.plan.samples, r.machine);
     for e in &r.engines {
         let _ = writeln!(out, "{} {} {}", e.name, e.version, e.iceberg);
     }
@@ -58,6 +59,11 @@ pub fn text(r: &Report) -> String {
     out
 }
 
+/// Milliseconds are the last digits of a statement's time; shorter work has three digits of its own.
+fn seconds(s: f64) -> String {
+    if s >= 0.01 { format!("{s:.3}") } else { format!("{s:.2e}") }
+}
+
 fn line(what: &str, mode: &str, engine: &str, writer: &str, samples: &Line<'_>, base: Option<f64>) -> String {
     let head = format!("{what:44} {mode:16} {engine:10} {writer:10}");
     if let Some(s) = samples.iter().find(|s| s.seconds.is_none()) {
@@ -66,7 +72,7 @@ fn line(what: &str, mode: &str, engine: &str, writer: &str, samples: &Line<'_>, 
             s.reason.lines().next().unwrap_or_default().chars().take(90).collect::<String>()
         );
     }
-    let cold = samples.first().and_then(|s| s.seconds).map_or_else(|| "-".into(), |s| format!("{s:.3}"));
+    let cold = samples.first().and_then(|s| s.seconds).map_or_else(|| "-".into(), seconds);
     let bytes: u64 = samples.iter().map(|s| s.bytes).sum::<u64>() / samples.len().max(1) as u64;
     let rows = samples.iter().map(|s| s.rows).max().unwrap_or_default();
     let peak = samples.iter().filter_map(|s| s.peak_mib).max_by(f64::total_cmp);
@@ -75,9 +81,9 @@ fn line(what: &str, mode: &str, engine: &str, writer: &str, samples: &Line<'_>, 
         None => format!("{head} {cold:>8} {:>8} {:>15} {:>9} {bytes:>10} {:>10} {peak:>8}", "-", "-", "-", "-"),
         Some((median, min, max)) => {
             let ratio = base.map_or_else(|| "-".into(), |b| format!("{:.2}", median / b));
-            let spread = format!("{min:.3}-{max:.3}");
+            let (median_s, spread) = (seconds(median), format!("{}-{}", seconds(min), seconds(max)));
             let speed = if rows == 0 { "-".into() } else { format!("{:.0}", rows as f64 / median) };
-            format!("{head} {cold:>8} {median:>8.3} {spread:>15} {ratio:>9} {bytes:>10} {speed:>10} {peak:>8}")
+            format!("{head} {cold:>8} {median_s:>8} {spread:>15} {ratio:>9} {bytes:>10} {speed:>10} {peak:>8}")
         }
     }
 }

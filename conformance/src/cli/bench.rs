@@ -25,19 +25,25 @@ The workload deletes varies the share of rows that a DELETE deletes (0.001 to 50
 vectors (merge-on-read), V2 position deletes and copy-on-write; then makes many small deletes and a compaction. OUT/bench.html has the \
 charts: cost by share, where one mode begins to win, cost of writing against cost of reading.
 
+The workload metadata decodes deletion vectors (1,000 positions up to ten for each of ROWS, four shapes) and plans a scan of a table of \
+ROWS data files, each with a vector; floe and Iceberg's Java library, which time their own calls. Java gets 6 GiB of heap unless \
+FLOE_JAVA_MEMORY says otherwise, and is warmed up.
+
 Examples:
   floe bench --engines floe,duckdb --rows 1000000
   floe bench --engines floe,spark35,duckdb,polars,pyiceberg --rows 20000000 --modes merge-on-read
   floe bench --workload cdc --rows 20000000 --samples 3
-  floe bench --workload deletes --engines floe,spark35 --rows 2000000")]
+  floe bench --workload deletes --engines floe,spark35 --rows 2000000
+  floe bench --workload metadata --rows 1000000")]
 pub struct BenchArgs {
     /// What is measured
     #[arg(long, value_enum, default_value = "statements")]
     workload: Workload,
-    /// Engines that take part, by name [default: floe,spark35,duckdb; for statements polars and pyiceberg too]
+    /// Engines that take part, by name [default: floe,spark35,duckdb; for statements polars and pyiceberg too; for metadata
+    /// floe,icebergjava]
     #[arg(long, value_delimiter = ',')]
     engines: Vec<String>,
-    /// Rows of each table
+    /// Rows of each table; data files of it for metadata
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
     rows: u32,
     /// Warm samples of each measurement, after a cold one
@@ -58,10 +64,13 @@ pub struct BenchArgs {
     quiet: bool,
 }
 
-/// Seconds that a statement of the workload cdc may take.
+/// Seconds that a statement of the workloads cdc and metadata may take.
 const STEP_SECONDS: u64 = 1800;
 /// Memory of Spark's virtual machine, as its driver takes it.
 const SPARK_MEMORY: &str = "FLOE_SPARK_MEMORY";
+
+/// Memory of the heap of Iceberg's Java library in the workload metadata, as its virtual machine takes it.
+const JAVA_MEMORY: &str = "FLOE_JAVA_MEMORY";
 
 /// Runs the subcommand. `Ok(0)` when every engine that took part gave right rows wherever it answered, else `Ok(1)`.
 pub async fn run(args: &BenchArgs) -> Result<i32, String> {
@@ -71,6 +80,10 @@ pub async fn run(args: &BenchArgs) -> Result<i32, String> {
 /// The modes that were asked for, or all that the workload has.
 fn modes(args: &BenchArgs) -> Result<Vec<String>, String> {
     let deletes = args.workload == Workload::Deletes;
+    if args.workload == Workload::Metadata {
+        let none = args.modes.is_empty().then(|| vec![bench::VECTORS.to_string()]);
+        return none.ok_or_else(|| "--workload metadata has no --modes".into());
+    }
     if args.modes.iter().any(|m| m == bench::POSITION_DELETES) && !deletes {
         return Err("--modes position-deletes is of --workload deletes".into());
     }
@@ -83,11 +96,12 @@ fn modes(args: &BenchArgs) -> Result<Vec<String>, String> {
 }
 
 async fn measure(args: &BenchArgs) -> Result<i32, String> {
-    let cdc = args.workload == Workload::Cdc;
+    let (cdc, metadata) = (args.workload == Workload::Cdc, args.workload == Workload::Metadata);
     let modes = modes(args)?;
     let mut names = args.engines.clone();
     if names.is_empty() {
-        names = ["floe", "spark35", "duckdb"].map(String::from).to_vec();
+        let usual: &[&str] = if metadata { &["floe", "icebergjava"] } else { &["floe", "spark35", "duckdb"] };
+        names = usual.iter().map(ToString::to_string).collect();
         if args.workload == Workload::Statements {
             names.extend(["polars", "pyiceberg"].map(String::from));
         }
@@ -107,6 +121,14 @@ async fn measure(args: &BenchArgs) -> Result<i32, String> {
             engine.step_timeout = engine.step_timeout.max(STEP_SECONDS);
             if engine.name.starts_with("spark") && std::env::var_os(SPARK_MEMORY).is_none() {
                 engine.env.insert(SPARK_MEMORY.into(), "6g".into());
+            }
+        }
+        if metadata {
+            engine.step_timeout = engine.step_timeout.max(STEP_SECONDS);
+            if let Some(program) = engine.java.as_mut() {
+                let memory = std::env::var(JAVA_MEMORY).unwrap_or_else(|_| "6g".into());
+                program.options.retain(|o| !o.starts_with("-Xmx") && !o.ends_with("GC"));
+                program.options.extend([format!("-Xmx{memory}"), "-XX:+UseParallelGC".into()]);
             }
         }
         bar.set_message(format!("starting {}", engine.name));
@@ -132,6 +154,7 @@ async fn measure(args: &BenchArgs) -> Result<i32, String> {
         Workload::Statements => bench::run(&plan, &warehouse, &mut drivers, absent, &tell).await,
         Workload::Cdc => bench::cdc::run(&plan, &warehouse, &mut drivers, absent, &tell).await?,
         Workload::Deletes => bench::deletes::run(&plan, &warehouse, &mut drivers, absent, &tell).await,
+        Workload::Metadata => bench::metadata::run(&plan, &warehouse, &mut drivers, absent, &tell).await?,
     };
     for d in &mut drivers {
         d.stop().await;
@@ -140,6 +163,9 @@ async fn measure(args: &BenchArgs) -> Result<i32, String> {
     let mut text = bench::text(&report);
     if cdc {
         text += &bench::cdc::targets(&report);
+    }
+    if metadata {
+        text += &bench::metadata::targets(&report);
     }
     let write = |name: &str, bytes: &[u8]| {
         let path = out.join(name);

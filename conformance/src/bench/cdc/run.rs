@@ -14,6 +14,7 @@ use super::super::{Plan, Report, Sample};
 use super::model::{Changed, History, TABLE, Update};
 use super::peers::{self, Way};
 use crate::drivers::Driver;
+use crate::drivers::measure::{forget_peak, peak_mib};
 
 /// A copy of a source.
 struct Copy {
@@ -351,15 +352,4 @@ impl Run<'_> {
         let sample = Sample { reason, ..self.sample(s, what, engine, round) };
         self.keep(sample);
     }
-}
-
-/// Forgets this process's peak memory so far; false where the system cannot.
-fn forget_peak() -> bool {
-    std::fs::write("/proc/self/clear_refs", "5").is_ok()
-}
-
-fn peak_mib() -> Option<f64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"))?;
-    line.trim().trim_end_matches("kB").trim().parse::<f64>().ok().map(|kib| kib / 1024.0)
 }

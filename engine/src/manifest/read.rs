@@ -8,7 +8,7 @@ use iceberg::spec::{Literal, ManifestContentType, ManifestFile, PrimitiveType, S
 use super::avro::{Decoder, Node, Schema};
 use super::container::Container;
 use super::values::{primitive_types, read_value};
-use super::{Content, DataFile, FileFormat, ManifestEntry, Metrics, Status};
+use super::{ById, Content, DataFile, FileFormat, ManifestEntry, Metrics, Status};
 use crate::{Error, Result};
 
 /// What of an entry is decoded.
@@ -128,15 +128,19 @@ fn require(program: &Program, slot: Slot, id: &'static str, name: &str) -> Resul
 /// `partition` is the struct type of the manifest's spec ([`super::partition_type`]). Errors name the manifest, the
 /// entry and the clause.
 pub fn read_manifest(bytes: &[u8], file: &ManifestFile, partition: &StructType) -> Result<Vec<ManifestEntry>> {
-    let counts = [file.added_files_count, file.existing_files_count, file.deleted_files_count];
-    let expected: usize = counts.iter().map(|c| c.unwrap_or(0) as usize).sum();
-    // the counts come from the list: an upper bound keeps a wrong list from reserving memory
-    let mut out = Vec::with_capacity(expected.min(bytes.len() / 8));
+    let mut out = Vec::with_capacity(expected(file, bytes));
     read_manifest_with(bytes, file, partition, Columns::All, |e| {
         out.push(e);
         Ok(())
     })?;
     Ok(out)
+}
+
+/// How many entries the list announces; an upper bound keeps a wrong list from reserving memory.
+pub(super) fn expected(file: &ManifestFile, bytes: &[u8]) -> usize {
+    let counts = [file.added_files_count, file.existing_files_count, file.deleted_files_count];
+    let expected: usize = counts.iter().map(|c| c.unwrap_or(0) as usize).sum();
+    expected.min(bytes.len() / 8)
 }
 
 /// Streams the entries of a manifest in file order; every entry is seen, so row ids are right before any filtering
@@ -480,7 +484,7 @@ fn longs(
     node: usize,
     d: &mut Decoder<'_>,
     metrics: &mut Option<Box<Metrics>>,
-    pick: fn(&mut Metrics) -> &mut std::collections::HashMap<i32, i64>,
+    pick: fn(&mut Metrics) -> &mut ById<i64>,
 ) -> Result<()> {
     schema.opt_array(node, d, |item, d| {
         let (key, value) = pair(schema, item)?;
@@ -499,7 +503,7 @@ fn bounds(
     node: usize,
     d: &mut Decoder<'_>,
     metrics: &mut Option<Box<Metrics>>,
-    pick: fn(&mut Metrics) -> &mut std::collections::HashMap<i32, Vec<u8>>,
+    pick: fn(&mut Metrics) -> &mut ById<Vec<u8>>,
 ) -> Result<()> {
     schema.opt_array(node, d, |item, d| {
         let (key, value) = pair(schema, item)?;

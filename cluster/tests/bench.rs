@@ -36,7 +36,8 @@ fn one_and_two_executors_give_the_same_rows() {
 fn a_started_cluster_takes_statements_until_it_is_interrupted() {
     let dir = tempfile::tempdir().expect("a folder");
     let mut start = Command::new(program());
-    let mut start = start.args(["start", "--executors", "1"]).stdout(Stdio::piped()).spawn().expect("floe-cluster start");
+    let mut start =
+        start.args(["start", "--executors", "1"]).stdout(Stdio::piped()).spawn().expect("floe-cluster start");
     let mut url = String::new();
     BufReader::new(start.stdout.take().expect("its output")).read_line(&mut url).expect("a line");
     let script = dir.path().join("script.sql");

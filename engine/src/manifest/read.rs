@@ -206,6 +206,7 @@ fn read_inner(
         partition_fields,
         width: partition.fields().len(),
         last_partition: None,
+        last_path: None,
         next_row_id: if deletes {
             None
         } else {
@@ -254,6 +255,8 @@ struct EntryReader<'m> {
     width: usize,
     /// Raw bytes and value of the previous entry's tuple: neighbours mostly share it.
     last_partition: Option<(Vec<u8>, Arc<Struct>)>,
+    /// Path of the previous entry's file: many deletion vectors lie in one.
+    last_path: Option<Arc<str>>,
     /// Running row id; `None` when the manifest has none (FRID-8).
     next_row_id: Option<i64>,
 }
@@ -339,7 +342,7 @@ impl EntryReader<'_> {
             let (slot, node) = self.data_file[i];
             match slot {
                 Slot::Content => content = schema.opt_long(node, d)?,
-                Slot::Path => path = schema.opt_str(node, d)?.map(Arc::<str>::from),
+                Slot::Path => path = schema.opt_str(node, d)?.map(|p| self.path(p)),
                 Slot::Format => format = schema.opt_str(node, d)?.map(parse_format).transpose()?,
                 Slot::Partition => partition = Some(self.read_partition(schema, d)?),
                 Slot::RecordCount => record_count = schema.opt_long(node, d)?,
@@ -393,6 +396,13 @@ impl EntryReader<'_> {
             content_offset,
             content_size,
         })
+    }
+
+    fn path(&mut self, path: &str) -> Arc<str> {
+        match &self.last_path {
+            Some(last) if **last == *path => last.clone(),
+            _ => self.last_path.insert(path.into()).clone(),
+        }
     }
 
     /// The content of a file; a missing marker is taken from the kind of manifest, never assumed to be data.

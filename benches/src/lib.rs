@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use criterion::{Bencher, Criterion};
+pub use floe_bench_tables::{positions, random};
 use floe_engine::Table;
 use floe_engine::catalog::{Catalog, HadoopCatalog};
 use floe_engine::sql::{Session, StatementResult};
@@ -19,31 +20,6 @@ pub fn quick() -> Criterion {
         .sample_size(10)
         .warm_up_time(Duration::from_millis(300))
         .measurement_time(Duration::from_secs(1))
-}
-
-/// Positions by shape: every 1000th, 1 % at random, every second at random, runs of 1000 with gaps of 10. Ascending, none repeated.
-pub fn positions(shape: &str, n: u64) -> Vec<u64> {
-    let mut random = random();
-    let mut out: Vec<u64> = match shape {
-        "sparse" => (0..n).map(|i| i * 1000).collect(),
-        "random" => (0..n).map(|_| random(n * 100)).collect(),
-        "dense" => (0..n).map(|_| random(n * 2)).collect(),
-        _ => (0..n).map(|i| i + i / 1000 * 10).collect(),
-    };
-    out.sort_unstable();
-    out.dedup();
-    out
-}
-
-/// Numbers below a bound, the same ones on every run.
-pub fn random() -> impl FnMut(u64) -> u64 {
-    let mut state = 88_172_645_463_325_252u64;
-    move |below| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state % below
-    }
 }
 
 /// A warehouse with a Hadoop catalog `ice`, and a session on it in namespace `ns`.

@@ -1,6 +1,7 @@
 //! floe past one machine: scans, row-level statements and changelogs of large tables run on a Ballista cluster. Plans travel
 //! in floe's codec; commits are made by the coordinator alone, in the way they are made without a cluster.
 
+mod bench;
 mod carry;
 mod client;
 mod codec;
@@ -11,6 +12,7 @@ mod local;
 mod node;
 mod place;
 
+pub use bench::{Bench, bench};
 pub use carry::{pack, unpack};
 pub use client::{Cluster, MIN_BYTES};
 pub use codec::FloeCodec;

@@ -11,7 +11,7 @@ use std::time::Instant;
 use clap::{Args, Parser, Subcommand};
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use floe_cluster::{
-    Cluster, Executor, Layout, Local, MIN_BYTES, Scheduler, end_with_parent, run_executor, run_scheduler,
+    Bench, Cluster, Executor, Layout, Local, MIN_BYTES, Scheduler, bench, end_with_parent, run_executor, run_scheduler,
     store_of_environment,
 };
 use floe_engine::catalog::open_catalog;
@@ -32,6 +32,8 @@ enum Command {
     Start(#[command(flatten)] LayoutArgs),
     /// Runs a script of SQL statements.
     Sql(SqlArgs),
+    /// Measures how a table's scan, DELETE and changelog get faster with executors of one slot each, and compares their rows.
+    Bench(BenchArgs),
     /// Runs a scheduler.
     Scheduler {
         /// Address to listen on.
@@ -107,6 +109,25 @@ struct SqlArgs {
     time: bool,
 }
 
+#[derive(Args)]
+struct BenchArgs {
+    /// Folder of the warehouse; its table is kept and used again [default: a temporary one]
+    #[arg(long)]
+    folder: Option<PathBuf>,
+    /// Rows of the table.
+    #[arg(long, default_value_t = 20_000_000)]
+    rows: u64,
+    /// Warm samples of each statement, after a cold one.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
+    samples: u32,
+    /// Executors of the larger cluster, beside one executor.
+    #[arg(long, default_value_t = 2)]
+    executors: usize,
+    /// Plans that read fewer bytes of data files stay in this process.
+    #[arg(long, default_value_t = MIN_BYTES)]
+    min_bytes: u64,
+}
+
 impl LayoutArgs {
     fn layout(&self, store: HashMap<String, String>) -> Layout {
         Layout { executors: self.executors, slots: self.slots, port: self.port, lost_after: self.lost_after, store }
@@ -140,6 +161,7 @@ async fn run(command: Command) -> Result<()> {
             Ok(())
         }
         Command::Sql(args) => sql(args).await,
+        Command::Bench(args) => measure(args).await,
         Command::Scheduler { listen, lost_after, with_parent } => {
             if with_parent {
                 end_with_parent();
@@ -156,6 +178,19 @@ async fn run(command: Command) -> Result<()> {
             run_executor(Executor { address: listen, task_port, scheduler, slots, work_dir, store }).await
         }
     }
+}
+
+async fn measure(args: BenchArgs) -> Result<()> {
+    let own = tempfile::tempdir()?;
+    let plan = Bench {
+        folder: args.folder.unwrap_or_else(|| own.path().to_path_buf()),
+        rows: args.rows,
+        samples: args.samples as usize,
+        executors: args.executors,
+        min_bytes: args.min_bytes,
+    };
+    print!("{}", bench(&std::env::current_exe()?, &plan, &|what| eprintln!("{what}")).await?);
+    Ok(())
 }
 
 async fn sql(args: SqlArgs) -> Result<()> {

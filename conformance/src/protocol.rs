@@ -77,8 +77,48 @@ pub enum Request {
         /// Rows are sent back when there are at most this many.
         limit: usize,
     },
+    /// Do a piece of work some times and say how long it took. A driver need not know it.
+    Measure {
+        /// What is done.
+        #[serde(flatten)]
+        work: Work,
+        /// How often, one after the other.
+        calls: u32,
+    },
     /// End.
     Stop {},
+}
+
+/// Work that an engine times by itself, around its own calls, so that the way of the messages is no part of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "what", rename_all = "lowercase")]
+pub enum Work {
+    /// Decode a `deletion-vector-v1` blob that lies in memory.
+    Decode {
+        /// File that holds the blob and nothing else.
+        blob: String,
+        /// How many positions the blob has, as metadata would say.
+        positions: u64,
+    },
+    /// Plan a scan of all rows of a loaded table's newest state, to its last data file.
+    Plan {
+        /// The table.
+        table: TableRef,
+    },
+}
+
+/// What came of a [`Request::Measure`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// Seconds of all calls together.
+    pub seconds: f64,
+    /// Positions of the vector, or data files of the plan.
+    pub count: u64,
+    /// Sum of the positions, or deletion vectors in the plan.
+    pub check: u64,
+    /// Peak memory of the engine's process in the calls, in MiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak_mib: Option<f64>,
 }
 
 /// What an engine says of itself.

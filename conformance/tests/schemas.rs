@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use floe_conformance::protocol::{PROTOCOL, Request, TableRef};
+use floe_conformance::protocol::{PROTOCOL, Request, TableRef, Work};
 use serde_json::{Value, json};
 
 fn here() -> PathBuf {
@@ -184,7 +184,9 @@ fn every_request_floe_sends_fits_the_protocol_schema() {
         Request::Apply { sql: text(), table: table.clone() },
         Request::Scan { table: table.clone(), limit: 5 },
         Request::Query { sql: text(), table: table.clone(), limit: 5 },
-        Request::Changes { table, from: None, to: Some(3), limit: 5 },
+        Request::Changes { table: table.clone(), from: None, to: Some(3), limit: 5 },
+        Request::Measure { work: Work::Decode { blob: text(), positions: 3 }, calls: 2 },
+        Request::Measure { work: Work::Plan { table }, calls: 1 },
         Request::Stop {},
     ] {
         let mut v = serde_json::to_value(&r).expect("JSON");

@@ -10,6 +10,7 @@ pub use local::Folder;
 pub use object_store;
 pub use sandbox::SANDBOX;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -327,14 +328,27 @@ fn split_location(location: &str) -> Result<(String, String)> {
 
 /// Makes locations comparable: `file:/p`, `file:///p` and `/p` are the same file, and so are `s3:`, `s3a:` and `s3n:` (LOC-*).
 pub fn normalize(location: &str) -> String {
+    normal(location).into_owned()
+}
+
+/// [`normalize`] without a copy of a location that is as it should be.
+pub(crate) fn normal(location: &str) -> Cow<'_, str> {
     if let Some(rest) = location.strip_prefix("s3a:").or_else(|| location.strip_prefix("s3n:")) {
-        return format!("s3:{rest}");
+        return Cow::Owned(format!("s3:{rest}"));
     }
-    match location.strip_prefix("file:") {
+    Cow::Borrowed(match location.strip_prefix("file:") {
         Some(rest) => match rest.strip_prefix("//") {
-            Some(r) => r[r.find('/').unwrap_or(r.len())..].to_string(),
-            None => rest.to_string(),
+            Some(r) => &r[r.find('/').unwrap_or(r.len())..],
+            None => rest,
         },
-        None => location.to_string(),
+        None => location,
+    })
+}
+
+/// [`normalize`] of a location that is shared: itself when it is as it should be.
+pub(crate) fn shared(location: &Arc<str>) -> Arc<str> {
+    match normal(location) {
+        Cow::Borrowed(b) if b.len() == location.len() => location.clone(),
+        other => other.into(),
     }
 }

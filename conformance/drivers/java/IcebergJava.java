@@ -1,4 +1,5 @@
 import java.math.BigDecimal;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -114,6 +115,19 @@ public final class IcebergJava implements Wire.Engine {
     @SuppressWarnings("unchecked")
     private static Object greater(Object old, Object value) {
         return old == null || ((Comparable<Object>) value).compareTo(old) > 0 ? value : old;
+    }
+
+    @Override
+    public Map<String, Object> measure(Map<String, Object> work, long calls) throws Exception {
+        switch ((String) work.get("what")) {
+            case "decode":
+                return Measuring.decode(Path.of((String) work.get("blob")), ((Number) work.get("positions")).longValue(), calls);
+            case "plan":
+                Wire.Table t = Wire.Table.of(work.get("table"));
+                return Measuring.plan(catalog.loadTable(TableIdentifier.of(t.namespace(), t.name())), calls);
+            default:
+                throw new Wire.Skipped("unknown work " + work.get("what"));
+        }
     }
 
     private Table load(String name) {

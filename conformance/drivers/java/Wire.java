@@ -87,6 +87,11 @@ final class Wire {
             throw new Skipped("this driver reads no changes");
         }
 
+        /** Does what `work` says `calls` times: `seconds` of all calls, `count`, `check`. */
+        default Map<String, Object> measure(Map<String, Object> work, long calls) throws Exception {
+            throw new Skipped("this driver measures nothing");
+        }
+
         /** Whether the engine declined with this. */
         default boolean refuses(Throwable e) {
             return e instanceof IllegalArgumentException || e instanceof UnsupportedOperationException;
@@ -159,6 +164,8 @@ final class Wire {
                 return encode(engine.query(sql, Table.of(request.get("table"))), ((Number) limit).longValue());
             case "changes":
                 return encode(engine.changes(Table.of(request.get("table")), id(request.get("from")), id(request.get("to"))), ((Number) limit).longValue());
+            case "measure":
+                return engine.measure(request, ((Number) request.get("calls")).longValue());
             case "stop":
                 engine.stop();
                 return Map.of();

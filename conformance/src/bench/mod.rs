@@ -9,9 +9,11 @@ pub mod costs;
 pub mod data;
 pub mod deletes;
 mod lineitem;
+pub mod metadata;
 mod model;
 mod run;
 mod table;
+mod targets;
 pub mod usage;
 pub mod verdict;
 
@@ -48,12 +50,17 @@ pub enum Workload {
     Cdc,
     /// DELETE, scan and compaction by share of the rows, place and mode
     Deletes,
+    /// Decoding of deletion vectors, planning of a table of many data files
+    Metadata,
 }
 
 /// The mode of a table whose deletes are V2 position delete files; its strategy is merge-on-read.
 pub const POSITION_DELETES: &str = "position-deletes";
 /// The mode of a V3 table whose deletes are equality delete files.
 pub const EQUALITY_DELETES: &str = "equality-deletes";
+
+/// The mode of what [`Workload::Metadata`] measures.
+pub const VECTORS: &str = "vectors";
 
 /// How large and how often.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -64,7 +71,7 @@ pub struct Plan {
     /// What the tables of [`Workload::Deletes`] hold.
     #[serde(default)]
     pub table: Data,
-    /// Rows of each table, in 4 data files.
+    /// Rows of each table, in 4 data files; for [`Workload::Metadata`] data files of the table.
     pub rows: u32,
     /// Rows of further tables, on which [`Workload::Deletes`] measures how cost grows with size.
     #[serde(default)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::amplification::Amplification;
-use super::{Report, Sample};
+use super::{Report, Sample, Workload};
 
 /// Samples of one line, in the order in which they were taken.
 type Line<'a> = Vec<&'a Sample>;
@@ -12,7 +12,8 @@ type Line<'a> = Vec<&'a Sample>;
 /// One line a measurement and engine. Ratios are to floe's median of the same measurement; above 1 floe is faster.
 pub fn text(r: &Report) -> String {
     let mut out = String::new();
-    let _ = writeln!(out, "{} rows, {} warm samples after a cold one; {}", r.plan.rows, r.plan.samples, r.machine);
+    let of = if r.plan.workload == Workload::Metadata { "data files" } else { "rows" };
+    let _ = writeln!(out, "{} {of}, {} warm samples after a cold one; {}", r.plan.rows, r.plan.samples, r.machine);
     for e in &r.engines {
         let _ = writeln!(out, "{} {} {}", e.name, e.version, e.iceberg);
     }
@@ -70,6 +71,11 @@ pub fn text(r: &Report) -> String {
     out
 }
 
+/// Milliseconds are the last digits of a statement's time; shorter work has three digits of its own.
+fn seconds(s: f64) -> String {
+    if s >= 0.01 { format!("{s:.3}") } else { format!("{s:.2e}") }
+}
+
 fn line(names: [&str; 4], samples: &Line<'_>, base: Option<f64>, amplification: &Amplification<'_>) -> String {
     let [what, mode, engine, writer] = names;
     let head = format!("{what:42} {mode:16} {engine:14} {writer:14}");
@@ -78,15 +84,16 @@ fn line(names: [&str; 4], samples: &Line<'_>, base: Option<f64>, amplification: 
         return format!("{head} - ({why})");
     }
     let shown = |v: Option<f64>, digits: usize| v.map_or_else(|| "-".into(), |v| format!("{v:.digits$}"));
+    let time = |v: Option<f64>| v.map_or_else(|| "-".into(), seconds);
     let mid = |of: &dyn Fn(&Sample) -> Option<f64>| median(samples.iter().filter_map(|s| Some((s.round, of(s)?))));
     let times = warm(samples);
     let rows = samples.iter().map(|s| s.rows).max().unwrap_or_default();
     let files = samples.iter().rev().find_map(|s| Some(format!("{}+{}", s.data_files?, s.delete_files?)));
     format!(
         "{head} {:>8} {:>8} {:>15} {:>8} {:>7} {:>8} {:>8} {:>8} {:>8} {:>7} {:>9} {:>10}",
-        shown(samples.first().and_then(|s| s.seconds), 3),
-        shown(times.map(|t| t.0), 3),
-        times.map_or_else(|| "-".into(), |t| format!("{:.3}-{:.3}", t.1, t.2)),
+        time(samples.first().and_then(|s| s.seconds)),
+        time(times.map(|t| t.0)),
+        times.map_or_else(|| "-".into(), |t| format!("{}-{}", seconds(t.1), seconds(t.2))),
         shown(times.and_then(|t| Some(t.0 / base?)), 2),
         shown(mid(&|s| s.usage.cpu_seconds), 2),
         shown(samples.iter().filter_map(|s| s.usage.peak_mib).max_by(f64::total_cmp), 0),

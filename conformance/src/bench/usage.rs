@@ -54,8 +54,7 @@ impl Meter {
     /// Starts to measure the tree of processes below `root`; `None` measures nothing.
     pub fn start(root: Option<u32>) -> Self {
         let before = root.map(tree).unwrap_or_default();
-        let reset = |pid: &u32| std::fs::write(format!("/proc/{pid}/clear_refs"), "5").is_ok();
-        let fresh = !before.is_empty() && before.keys().map(reset).fold(true, |all, one| all & one);
+        let fresh = !before.is_empty() && before.keys().map(|pid| forget_peak(*pid)).fold(true, |all, one| all & one);
         Self { root, before, fresh }
     }
 
@@ -124,7 +123,13 @@ fn io(pid: u32) -> Counters {
     }
 }
 
-fn peak_kib(pid: u32) -> Option<f64> {
+/// Forgets the peak memory of a process so far; false where the system cannot.
+pub(crate) fn forget_peak(pid: u32) -> bool {
+    std::fs::write(format!("/proc/{pid}/clear_refs"), "5").is_ok()
+}
+
+/// Peak memory of a process since then, in KiB.
+pub(crate) fn peak_kib(pid: u32) -> Option<f64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = text.lines().find_map(|l| l.strip_prefix("VmHWM:"))?;
     line.trim().trim_end_matches("kB").trim().parse().ok()

@@ -26,21 +26,26 @@ vectors (merge-on-read), V2 position deletes, equality deletes and copy-on-write
 the tables, each engine deletes from those of its own that it can, and reads them and floe's. OUT/bench.html has the charts: cost by share, \
 where one mode begins to win, cost of writing against cost of reading, cost by size.
 
+The workload metadata decodes deletion vectors (1,000 positions up to ten for each of ROWS, four shapes) and plans a scan of a table of \
+ROWS data files, each with a vector; floe and Iceberg's Java library, which time their own calls. Java gets 6 GiB of heap unless \
+FLOE_JAVA_MEMORY says otherwise, and is warmed up.
+
 Examples:
   floe bench --engines floe,duckdb --rows 1000000
   floe bench --engines floe,spark35,duckdb,polars,pyiceberg --rows 20000000 --modes merge-on-read
   floe bench --workload cdc --rows 20000000 --samples 3
   floe bench --workload deletes --engines floe,spark35 --rows 2000000
-  floe bench --workload deletes --rows 1000000,4000000,8000000 --table lineitem")]
+  floe bench --workload deletes --rows 1000000,4000000,8000000 --table lineitem
+  floe bench --workload metadata --rows 1000000")]
 pub struct BenchArgs {
     /// What is measured
     #[arg(long, value_enum, default_value = "statements")]
     workload: Workload,
     /// Engines that take part, by name [default: floe,spark35,duckdb; for statements polars and pyiceberg too; for deletes floe, spark35,
-    /// trino, duckdb-rest, pyiceberg-rest, polars, sail, icebergjava]
+    /// trino, duckdb-rest, pyiceberg-rest, polars, sail, icebergjava; for metadata floe, icebergjava]
     #[arg(long, value_delimiter = ',')]
     engines: Vec<String>,
-    /// Rows of each table; deletes takes several sizes, of which it measures the first in full, and 1 % scattered of the others
+    /// Rows of each table; deletes takes several sizes, of which it measures the first in full, and 1 % scattered of the others; data files for metadata
     #[arg(long, value_delimiter = ',', default_value = "1000000", value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
     rows: Vec<u32>,
     /// What the tables of the workload deletes hold
@@ -64,10 +69,13 @@ pub struct BenchArgs {
     quiet: bool,
 }
 
-/// Seconds that a statement of the workload cdc may take.
+/// Seconds that a statement of the workloads cdc and metadata may take.
 const STEP_SECONDS: u64 = 1800;
 /// Memory of Spark's virtual machine, as its driver takes it.
 const SPARK_MEMORY: &str = "FLOE_SPARK_MEMORY";
+
+/// Memory of the heap of Iceberg's Java library in the workload metadata, as its virtual machine takes it.
+const JAVA_MEMORY: &str = "FLOE_JAVA_MEMORY";
 
 /// Runs the subcommand. `Ok(0)` when every engine that took part gave right rows wherever it answered, else `Ok(1)`.
 pub async fn run(args: &BenchArgs) -> Result<i32, String> {
@@ -77,12 +85,16 @@ pub async fn run(args: &BenchArgs) -> Result<i32, String> {
 /// The modes that were asked for, or all that the workload has.
 fn modes(args: &BenchArgs) -> Result<Vec<String>, String> {
     let deletes = args.workload == Workload::Deletes;
+    if !deletes && (args.rows.len() > 1 || args.table != Data::default()) {
+        return Err("--table and several --rows are of --workload deletes".into());
+    }
+    if args.workload == Workload::Metadata {
+        let none = args.modes.is_empty().then(|| vec![bench::VECTORS.to_string()]);
+        return none.ok_or_else(|| "--workload metadata has no --modes".into());
+    }
     let only = [bench::POSITION_DELETES, bench::EQUALITY_DELETES];
     if let Some(m) = args.modes.iter().find(|m| only.contains(&m.as_str()) && !deletes) {
         return Err(format!("--modes {m} is of --workload deletes"));
-    }
-    if !deletes && (args.rows.len() > 1 || args.table != Data::default()) {
-        return Err("--table and several --rows are of --workload deletes".into());
     }
     if !args.modes.is_empty() {
         return Ok(args.modes.clone());
@@ -100,11 +112,12 @@ fn contenders(workload: Workload) -> &'static [&'static str] {
         Workload::Deletes => {
             &["floe", "spark35", "trino", "duckdb-rest", "pyiceberg-rest", "polars", "sail", "icebergjava"]
         }
+        Workload::Metadata => &["floe", "icebergjava"],
     }
 }
 
 async fn measure(args: &BenchArgs) -> Result<i32, String> {
-    let cdc = args.workload == Workload::Cdc;
+    let (cdc, metadata) = (args.workload == Workload::Cdc, args.workload == Workload::Metadata);
     let modes = modes(args)?;
     let mut names = args.engines.clone();
     if names.is_empty() {
@@ -126,6 +139,14 @@ async fn measure(args: &BenchArgs) -> Result<i32, String> {
             engine.step_timeout = engine.step_timeout.max(STEP_SECONDS);
             if engine.name.starts_with("spark") && std::env::var_os(SPARK_MEMORY).is_none() {
                 engine.env.insert(SPARK_MEMORY.into(), "6g".into());
+            }
+        }
+        if metadata {
+            engine.step_timeout = engine.step_timeout.max(STEP_SECONDS);
+            if let Some(program) = engine.java.as_mut() {
+                let memory = std::env::var(JAVA_MEMORY).unwrap_or_else(|_| "6g".into());
+                program.options.retain(|o| !o.starts_with("-Xmx") && !o.ends_with("GC"));
+                program.options.extend([format!("-Xmx{memory}"), "-XX:+UseParallelGC".into()]);
             }
         }
         bar.set_message(format!("starting {}", engine.name));
@@ -153,6 +174,7 @@ async fn measure(args: &BenchArgs) -> Result<i32, String> {
         Workload::Statements => bench::run(&plan, &warehouse, &mut drivers, absent, &tell).await,
         Workload::Cdc => bench::cdc::run(&plan, &warehouse, &mut drivers, absent, &tell).await?,
         Workload::Deletes => bench::deletes::run(&plan, &warehouse, &mut drivers, absent, &tell).await?,
+        Workload::Metadata => bench::metadata::run(&plan, &warehouse, &mut drivers, absent, &tell).await?,
     };
     for d in &mut drivers {
         d.stop().await;
@@ -161,6 +183,9 @@ async fn measure(args: &BenchArgs) -> Result<i32, String> {
     let mut text = bench::text(&report);
     if cdc {
         text += &bench::cdc::targets(&report);
+    }
+    if metadata {
+        text += &bench::metadata::targets(&report);
     }
     let write = |name: &str, bytes: &[u8]| {
         let path = out.join(name);

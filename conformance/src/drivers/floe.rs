@@ -9,8 +9,8 @@ use floe_engine::catalog::HadoopCatalog;
 use floe_engine::sql::{Session, StatementResult};
 use floe_engine::{Error, ErrorKind};
 
-use super::{Driver, ROW_LIMIT, arrow_rows};
-use crate::protocol::{Answer, Hello, PROTOCOL, TableRef};
+use super::{Driver, ROW_LIMIT, arrow_rows, measure};
+use crate::protocol::{Answer, Hello, Measured, PROTOCOL, TableRef, Work};
 use crate::scenario::CAPABILITIES;
 use crate::value::Rows;
 
@@ -107,6 +107,17 @@ impl Driver for Floe {
             Ok(_) => self.rows("SELECT * FROM floe_changes").await,
             Err(e) => judge(&e),
         }
+    }
+
+    async fn measure(&mut self, work: &Work, calls: u32) -> Answer<Measured> {
+        let measured = match work {
+            Work::Decode { blob, .. } => measure::decode(blob, calls),
+            Work::Plan { table } => match self.session.table(&[table.namespace.clone(), table.name.clone()]).await {
+                Ok(table) => measure::plan(&table, calls).await,
+                Err(e) => Err(e),
+            },
+        };
+        measured.map_or_else(|e| judge(&e), Answer::Ok)
     }
 
     async fn revive(&mut self) {}

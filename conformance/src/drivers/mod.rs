@@ -4,11 +4,12 @@ mod arrow_rows;
 mod floe;
 pub mod iceberg_rust;
 mod link;
+pub mod measure;
 mod process;
 
 use async_trait::async_trait;
 
-use crate::protocol::{Answer, Hello, TableRef};
+use crate::protocol::{Answer, Hello, Measured, TableRef, Work};
 use crate::value::Rows;
 
 pub use floe::Floe;
@@ -37,6 +38,10 @@ pub trait Driver: Send {
     async fn query(&mut self, sql: &str, table: &TableRef) -> Answer<Rows>;
     /// Rows changed after snapshot `from` up to `to`.
     async fn changes(&mut self, table: &TableRef, from: Option<i64>, to: Option<i64>) -> Answer<Rows>;
+    /// Does a piece of work `calls` times and says how long it took.
+    async fn measure(&mut self, _work: &Work, _calls: u32) -> Answer<Measured> {
+        Answer::Skipped("this driver measures nothing".into())
+    }
     /// Starts a dead engine again, a few times in a run: the next scenario gets a fresh one.
     async fn revive(&mut self);
     /// Whether it still answers; a dead engine gives errors at once.

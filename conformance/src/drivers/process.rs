@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use super::link::{Link, Place};
 use super::{Driver, ROW_LIMIT};
-use crate::protocol::{Answer, Hello, PROTOCOL, Reply, Request, TableRef, rows};
+use crate::protocol::{Answer, Hello, Measured, PROTOCOL, Reply, Request, TableRef, Work, rows};
 use crate::value::Rows;
 
 /// How to start a driver.
@@ -177,6 +177,12 @@ impl Driver for Process {
     async fn changes(&mut self, table: &TableRef, from: Option<i64>, to: Option<i64>) -> Answer<Rows> {
         let request = Request::Changes { table: table.clone(), from, to, limit: ROW_LIMIT };
         self.call(&request, self.step_timeout).await.and_then(rows)
+    }
+
+    async fn measure(&mut self, work: &Work, calls: u32) -> Answer<Measured> {
+        let request = Request::Measure { work: work.clone(), calls };
+        let broken = |e| format!("driver broke the protocol: {e}");
+        self.call(&request, self.step_timeout).await.and_then(|v| serde_json::from_value(v).map_err(broken))
     }
 
     async fn revive(&mut self) {

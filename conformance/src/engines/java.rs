@@ -18,6 +18,7 @@ pub(super) const SOURCES: &[(&str, &str)] = &[
     ("IcebergJava.java", include_str!("../../drivers/java/IcebergJava.java")),
     ("Json.java", include_str!("../../drivers/java/Json.java")),
     ("SmallSql.java", include_str!("../../drivers/java/SmallSql.java")),
+    ("Measuring.java", include_str!("../../drivers/java/Measuring.java")),
     ("TableWriter.java", include_str!("../../drivers/java/TableWriter.java")),
     ("TrinoMain.java", include_str!("../../drivers/java/TrinoMain.java")),
     ("VariantJson.java", include_str!("../../drivers/java/VariantJson.java")),

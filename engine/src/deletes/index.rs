@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use ahash::RandomState;
 use iceberg::spec::Struct;
 
 use super::load::file_scope;
-use crate::io::normalize;
+use crate::io::{normal, shared};
 use crate::manifest::{Content, ManifestEntry};
 use crate::table::Metadata;
 use crate::{Error, Result};
@@ -29,12 +30,15 @@ impl Deletes {
     }
 }
 
+/// Deletion vectors by the normalised path of their data file.
+pub type Vectors = HashMap<Arc<str>, Arc<ManifestEntry>, RandomState>;
+
 type PartitionKey = (i32, Arc<Struct>);
 
 /// All live deletes of a snapshot, arranged for look-up by data file.
 #[derive(Debug, Default)]
 pub struct DeleteIndex {
-    dvs: HashMap<Arc<str>, Arc<ManifestEntry>>,
+    dvs: Vectors,
     positions_by_path: HashMap<Arc<str>, Vec<Arc<ManifestEntry>>>,
     positions: HashMap<PartitionKey, Vec<Arc<ManifestEntry>>>,
     equality: HashMap<PartitionKey, Vec<Arc<ManifestEntry>>>,
@@ -46,6 +50,9 @@ impl DeleteIndex {
     /// and one that names no data file (DV-6).
     pub fn build(entries: impl IntoIterator<Item = Arc<ManifestEntry>>, metadata: &Metadata) -> Result<Self> {
         let mut index = Self::default();
+        let entries = entries.into_iter();
+        // where there are many deletes they are vectors
+        index.dvs.reserve(entries.size_hint().0);
         for e in entries {
             if !e.is_live() {
                 continue;
@@ -68,7 +75,7 @@ impl DeleteIndex {
                     .at(&f.path)
                     .clause("DV-6"));
                 };
-                let key: Arc<str> = normalize(path).into();
+                let key = shared(path);
                 if let Some(old) = self.dvs.insert(key.clone(), e.clone()) {
                     return Err(Error::malformed(format!(
                         "two live deletion vectors for data file {key}: {}@{} and {}@{}; at most one is allowed",
@@ -85,7 +92,7 @@ impl DeleteIndex {
             Content::PositionDeletes => {
                 match &f.referenced_data_file {
                     Some(path) => {
-                        self.positions_by_path.entry(normalize(path).into()).or_default().push(e.clone());
+                        self.positions_by_path.entry(shared(path)).or_default().push(e.clone());
                     }
                     None => self.positions.entry(partition()).or_default().push(e.clone()),
                 }
@@ -123,7 +130,7 @@ impl DeleteIndex {
     }
 
     /// The deletion vectors, by normalised path of their data file.
-    pub fn dvs(&self) -> &HashMap<Arc<str>, Arc<ManifestEntry>> {
+    pub fn dvs(&self) -> &Vectors {
         &self.dvs
     }
 
@@ -132,7 +139,7 @@ impl DeleteIndex {
         if self.is_empty() {
             return Ok(Deletes::default());
         }
-        let path = normalize(&data.file.path);
+        let path = normal(&data.file.path);
         let seq = data.sequence_number.unwrap_or(0);
         let same_partition =
             |d: &ManifestEntry| d.file.spec_id == data.file.spec_id && d.file.partition == data.file.partition;
@@ -149,7 +156,7 @@ impl DeleteIndex {
             .clause("SCAN-8")
         };
         let mut out = Deletes::default();
-        if let Some(dv) = self.dvs.get(path.as_str()) {
+        if let Some(dv) = self.dvs.get(&*path) {
             if dv.sequence_number.unwrap_or(0) < seq {
                 return Err(Error::malformed(format!(
                     "deletion vector with sequence number {} is older than its data file {path} with {seq}",
@@ -163,7 +170,7 @@ impl DeleteIndex {
             }
             out.dv = Some(dv.clone());
         } else {
-            for d in self.positions_by_path.get(path.as_str()).into_iter().flatten() {
+            for d in self.positions_by_path.get(&*path).into_iter().flatten() {
                 if d.sequence_number.unwrap_or(0) >= seq {
                     if !same_partition(d) {
                         return Err(mismatch(d));
@@ -191,9 +198,9 @@ impl DeleteIndex {
     /// Live V2 position-delete files that may name the data file, whether or not a deletion vector hides them; a writer
     /// folds these into the first deletion vector (DV-2) and removes those whose scope is this file alone (DV-14).
     pub fn position_files_of(&self, data: &ManifestEntry) -> Vec<Arc<ManifestEntry>> {
-        let path = normalize(&data.file.path);
+        let path = normal(&data.file.path);
         let key = (data.file.spec_id, data.file.partition.clone());
-        let by_path = self.positions_by_path.get(path.as_str()).into_iter().flatten();
+        let by_path = self.positions_by_path.get(&*path).into_iter().flatten();
         let by_partition = self.positions.get(&key).into_iter().flatten().filter(|d| may_name(d, &path));
         by_path
             .chain(by_partition)
@@ -207,7 +214,7 @@ impl DeleteIndex {
 /// right (lower above upper) are ignored rather than believed.
 fn may_name(d: &ManifestEntry, path: &str) -> bool {
     if let Some(scope) = file_scope(&d.file)
-        && normalize(&scope) == path
+        && normal(&scope) == path
     {
         return true;
     }
@@ -220,9 +227,9 @@ fn may_name(d: &ManifestEntry, path: &str) -> bool {
         return true;
     }
     // a truncated bound may cut inside the scheme: only whole prefixes can be normalised
-    let (lo, hi) = (normalize(lo), normalize(hi));
+    let (lo, hi) = (normal(lo), normal(hi));
     if !lo.starts_with('/') && path.starts_with('/') {
         return true;
     }
-    lo.as_str() <= path && path <= hi.as_str() || path.starts_with(hi.as_str())
+    &*lo <= path && path <= &*hi || path.starts_with(&*hi)
 }

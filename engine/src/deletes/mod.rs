@@ -8,5 +8,5 @@ mod load;
 mod tests;
 
 pub use equality::EqualityDeletes;
-pub use index::{DeleteIndex, Deletes};
+pub use index::{DeleteIndex, Deletes, Vectors};
 pub use load::{DeleteLoader, file_scope, read_position_deletes};

@@ -11,7 +11,7 @@ use iceberg::spec::{
 use super::project::{self, Projected};
 use super::{Cmp, Leaf, Op, Pred, compare};
 use crate::commit::FileFilter;
-use crate::manifest::{Content, DataFile};
+use crate::manifest::{ById, Content, DataFile};
 use crate::types::source_type;
 
 /// The schema that a filter is bound to: a snapshot's, or the table's current one.
@@ -272,7 +272,7 @@ fn range_may(op: &Op, lower: Option<&PrimitiveLiteral>, upper: Option<&Primitive
     }
 }
 
-fn count(map: &HashMap<i32, i64>, id: i32) -> Option<i64> {
+fn count(map: &ById<i64>, id: i32) -> Option<i64> {
     map.get(&id).copied().filter(|c| *c >= 0)
 }
 
@@ -293,7 +293,7 @@ fn metrics_may(leaf: &Leaf, file: &DataFile) -> bool {
             true
         }
         op => {
-            let bound = |map: &HashMap<i32, Vec<u8>>| map.get(&id).and_then(|b| read_bound(b, &leaf.ty));
+            let bound = |map: &ById<Vec<u8>>| map.get(&id).and_then(|b| read_bound(b, &leaf.ty));
             range_may(op, bound(&m.lower_bounds).as_ref(), bound(&m.upper_bounds).as_ref())
         }
     }
@@ -316,7 +316,7 @@ fn metrics_must(leaf: &Leaf, file: &DataFile) -> bool {
             {
                 return false;
             }
-            let bound = |map: &HashMap<i32, Vec<u8>>| map.get(&id).and_then(|b| read_bound(b, &leaf.ty));
+            let bound = |map: &ById<Vec<u8>>| map.get(&id).and_then(|b| read_bound(b, &leaf.ty));
             let (Some(lower), Some(upper)) = (bound(&m.lower_bounds), bound(&m.upper_bounds)) else {
                 return false;
             };

@@ -8,7 +8,7 @@ use iceberg::spec::{ManifestContentType, ManifestFile, Snapshot};
 
 use super::ManifestEntry;
 use super::list::read_manifest_list;
-use super::read::read_manifest;
+use super::read::{Columns, expected, read_manifest, read_manifest_with};
 use super::values::partition_type;
 use crate::io::FileIo;
 use crate::table::Metadata;
@@ -39,6 +39,28 @@ pub async fn load_manifest(io: &FileIo, file: &ManifestFile, metadata: &Metadata
     tokio::task::spawn_blocking(move || read_manifest(&bytes, &file, &partition))
         .await
         .map_err(|e| Error::internal(format!("reading a manifest stopped: {e}")))?
+}
+
+/// Live entries of a manifest, with inheritance applied.
+pub(crate) async fn load_live(
+    io: &FileIo,
+    file: &ManifestFile,
+    metadata: &Metadata,
+) -> Result<Vec<Arc<ManifestEntry>>> {
+    let partition = partition_type(metadata, file.partition_spec_id).map_err(|e| e.at(&file.manifest_path))?;
+    let bytes = fetch(io, file).await?;
+    let file = file.clone();
+    let read = move || {
+        let mut out = Vec::with_capacity(expected(&file, &bytes));
+        read_manifest_with(&bytes, &file, &partition, Columns::All, |e| {
+            if e.is_live() {
+                out.push(Arc::new(e));
+            }
+            Ok(())
+        })?;
+        Ok(out)
+    };
+    tokio::task::spawn_blocking(read).await.map_err(|e| Error::internal(format!("reading a manifest stopped: {e}")))?
 }
 
 async fn fetch(io: &FileIo, file: &ManifestFile) -> Result<bytes::Bytes> {

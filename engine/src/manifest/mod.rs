@@ -1,6 +1,7 @@
 //! Manifests and manifest lists: the model of an entry, and the Avro codecs (MAN-*, ML-*, SEQ-*, FRID-*).
 
 mod avro;
+mod by_id;
 mod container;
 mod list;
 mod load;
@@ -11,12 +12,13 @@ mod write;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use iceberg::spec::Struct;
 
+pub use by_id::ById;
 pub use list::{ListTarget, read_manifest_list, write_manifest_list};
+pub(crate) use load::load_live;
 pub use load::{live_entries, load_manifest, load_manifest_list, load_manifests};
 pub use read::{Columns, read_manifest, read_manifest_with};
 pub use values::partition_type;
@@ -64,17 +66,17 @@ impl FileFormat {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Metrics {
     /// Bytes.
-    pub column_sizes: HashMap<i32, i64>,
+    pub column_sizes: ById<i64>,
     /// Values, nulls and NaNs included.
-    pub value_counts: HashMap<i32, i64>,
+    pub value_counts: ById<i64>,
     /// Nulls.
-    pub null_value_counts: HashMap<i32, i64>,
+    pub null_value_counts: ById<i64>,
     /// NaNs.
-    pub nan_value_counts: HashMap<i32, i64>,
+    pub nan_value_counts: ById<i64>,
     /// Lower bounds.
-    pub lower_bounds: HashMap<i32, Vec<u8>>,
+    pub lower_bounds: ById<Vec<u8>>,
     /// Upper bounds.
-    pub upper_bounds: HashMap<i32, Vec<u8>>,
+    pub upper_bounds: ById<Vec<u8>>,
 }
 
 /// A data file, position-delete file, equality-delete file or deletion vector, as a manifest describes it.

@@ -8,7 +8,7 @@ use iceberg::spec::{Literal, ManifestContentType, ManifestFile, PrimitiveType, S
 use super::avro::{Decoder, Node, Schema};
 use super::container::Container;
 use super::values::{primitive_types, read_value};
-use super::{Content, DataFile, FileFormat, ManifestEntry, Metrics, Status};
+use super::{ById, Content, DataFile, FileFormat, ManifestEntry, Metrics, Status};
 use crate::{Error, Result};
 
 /// What of an entry is decoded.
@@ -128,15 +128,19 @@ fn require(program: &Program, slot: Slot, id: &'static str, name: &str) -> Resul
 /// `partition` is the struct type of the manifest's spec ([`super::partition_type`]). Errors name the manifest, the
 /// entry and the clause.
 pub fn read_manifest(bytes: &[u8], file: &ManifestFile, partition: &StructType) -> Result<Vec<ManifestEntry>> {
-    let counts = [file.added_files_count, file.existing_files_count, file.deleted_files_count];
-    let expected: usize = counts.iter().map(|c| c.unwrap_or(0) as usize).sum();
-    // the counts come from the list: an upper bound keeps a wrong list from reserving memory
-    let mut out = Vec::with_capacity(expected.min(bytes.len() / 8));
+    let mut out = Vec::with_capacity(expected(file, bytes));
     read_manifest_with(bytes, file, partition, Columns::All, |e| {
         out.push(e);
         Ok(())
     })?;
     Ok(out)
+}
+
+/// How many entries the list announces; an upper bound keeps a wrong list from reserving memory.
+pub(super) fn expected(file: &ManifestFile, bytes: &[u8]) -> usize {
+    let counts = [file.added_files_count, file.existing_files_count, file.deleted_files_count];
+    let expected: usize = counts.iter().map(|c| c.unwrap_or(0) as usize).sum();
+    expected.min(bytes.len() / 8)
 }
 
 /// Streams the entries of a manifest in file order; every entry is seen, so row ids are right before any filtering
@@ -202,6 +206,7 @@ fn read_inner(
         partition_fields,
         width: partition.fields().len(),
         last_partition: None,
+        last_path: None,
         next_row_id: if deletes {
             None
         } else {
@@ -250,6 +255,8 @@ struct EntryReader<'m> {
     width: usize,
     /// Raw bytes and value of the previous entry's tuple: neighbours mostly share it.
     last_partition: Option<(Vec<u8>, Arc<Struct>)>,
+    /// Path of the previous entry's file: many deletion vectors lie in one.
+    last_path: Option<Arc<str>>,
     /// Running row id; `None` when the manifest has none (FRID-8).
     next_row_id: Option<i64>,
 }
@@ -335,7 +342,7 @@ impl EntryReader<'_> {
             let (slot, node) = self.data_file[i];
             match slot {
                 Slot::Content => content = schema.opt_long(node, d)?,
-                Slot::Path => path = schema.opt_str(node, d)?.map(Arc::<str>::from),
+                Slot::Path => path = schema.opt_str(node, d)?.map(|p| self.path(p)),
                 Slot::Format => format = schema.opt_str(node, d)?.map(parse_format).transpose()?,
                 Slot::Partition => partition = Some(self.read_partition(schema, d)?),
                 Slot::RecordCount => record_count = schema.opt_long(node, d)?,
@@ -389,6 +396,13 @@ impl EntryReader<'_> {
             content_offset,
             content_size,
         })
+    }
+
+    fn path(&mut self, path: &str) -> Arc<str> {
+        match &self.last_path {
+            Some(last) if **last == *path => last.clone(),
+            _ => self.last_path.insert(path.into()).clone(),
+        }
     }
 
     /// The content of a file; a missing marker is taken from the kind of manifest, never assumed to be data.
@@ -480,17 +494,20 @@ fn longs(
     node: usize,
     d: &mut Decoder<'_>,
     metrics: &mut Option<Box<Metrics>>,
-    pick: fn(&mut Metrics) -> &mut std::collections::HashMap<i32, i64>,
+    pick: fn(&mut Metrics) -> &mut ById<i64>,
 ) -> Result<()> {
     schema.opt_array(node, d, |item, d| {
         let (key, value) = pair(schema, item)?;
         let k = schema.opt_int(key, d)?;
         let v = schema.opt_long(value, d)?;
         if let (Some(k), Some(v)) = (k, v) {
-            pick(metrics.get_or_insert_default()).insert(k, v);
+            pick(metrics.get_or_insert_default()).push(k, v);
         }
         Ok(())
     })?;
+    if let Some(m) = metrics {
+        pick(m).settle();
+    }
     Ok(())
 }
 
@@ -499,17 +516,20 @@ fn bounds(
     node: usize,
     d: &mut Decoder<'_>,
     metrics: &mut Option<Box<Metrics>>,
-    pick: fn(&mut Metrics) -> &mut std::collections::HashMap<i32, Vec<u8>>,
+    pick: fn(&mut Metrics) -> &mut ById<Vec<u8>>,
 ) -> Result<()> {
     schema.opt_array(node, d, |item, d| {
         let (key, value) = pair(schema, item)?;
         let k = schema.opt_int(key, d)?;
         let v = schema.opt_bytes(value, d)?;
         if let (Some(k), Some(v)) = (k, v) {
-            pick(metrics.get_or_insert_default()).insert(k, v.to_vec());
+            pick(metrics.get_or_insert_default()).push(k, v.to_vec());
         }
         Ok(())
     })?;
+    if let Some(m) = metrics {
+        pick(m).settle();
+    }
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! Writing a manifest (V2, V3) as Iceberg Java lays it out (MAN-2, MAN-3, MAN-16, MAN-23).
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::HashSet;
 
 use bytes::Bytes;
 use iceberg::spec::{
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::container::{Codec, Writer, put_bytes, put_long, put_opt, put_str};
 use super::values::{Summariser, avro_type, field, partition_type, primitive_types, put_value};
-use super::{Content, DataFile, ManifestEntry, Status};
+use super::{ById, Content, DataFile, ManifestEntry, Status};
 use crate::table::Metadata;
 use crate::types::schema_to_json;
 use crate::{Error, Result};
@@ -294,10 +294,10 @@ fn put_list(out: &mut Vec<u8>, items: impl ExactSizeIterator<Item = i64>) {
 }
 
 /// An empty map is written as null: the column has no such metric.
-fn put_longs(out: &mut Vec<u8>, map: Option<&HashMap<i32, i64>>) {
+fn put_longs(out: &mut Vec<u8>, map: Option<&ById<i64>>) {
     put_opt(out, map.filter(|m| !m.is_empty()), |out, m| {
         put_long(out, m.len() as i64);
-        for (k, v) in m.iter().collect::<BTreeMap<_, _>>() {
+        for (k, v) in m.iter() {
             put_long(out, i64::from(*k));
             put_long(out, *v);
         }
@@ -305,10 +305,10 @@ fn put_longs(out: &mut Vec<u8>, map: Option<&HashMap<i32, i64>>) {
     });
 }
 
-fn put_bounds(out: &mut Vec<u8>, map: Option<&HashMap<i32, Vec<u8>>>) {
+fn put_bounds(out: &mut Vec<u8>, map: Option<&ById<Vec<u8>>>) {
     put_opt(out, map.filter(|m| !m.is_empty()), |out, m| {
         put_long(out, m.len() as i64);
-        for (k, v) in m.iter().collect::<BTreeMap<_, _>>() {
+        for (k, v) in m.iter() {
             put_long(out, i64::from(*k));
             put_bytes(out, v);
         }

@@ -7,12 +7,14 @@ use iceberg::spec::{ManifestContentType, ManifestFile, SnapshotRef};
 
 use crate::deletes::{DeleteIndex, Deletes};
 use crate::expr::FilePruner;
-use crate::manifest::{ManifestEntry, load_manifest, load_manifest_list};
+use crate::manifest::{ManifestEntry, load_live, load_manifest_list};
 use crate::table::Metadata;
 use crate::{Error, Result, Table};
 
 /// How many manifests are read at a time.
 const MANIFEST_CONCURRENCY: usize = 8;
+/// How many files one worker looks the deletes up for.
+const LOOK_UPS: usize = 20_000;
 
 /// A data file with its deletes.
 #[derive(Debug, Clone)]
@@ -29,7 +31,7 @@ pub struct Planned {
     /// Files to read, in manifest order.
     pub tasks: Vec<FileTask>,
     /// The deletes; manifests whose partitions the filter excludes were not read.
-    pub index: DeleteIndex,
+    pub index: Arc<DeleteIndex>,
 }
 
 /// The snapshot of an id, or an error that names it.
@@ -42,7 +44,7 @@ pub fn snapshot(metadata: &Metadata, id: i64) -> Result<SnapshotRef> {
 /// Plans a scan of a snapshot; `None` = a table without snapshots.
 pub async fn plan(table: &Table, snapshot_id: Option<i64>, pruner: &FilePruner) -> Result<Planned> {
     let Some(id) = snapshot_id else {
-        return Ok(Planned { tasks: Vec::new(), index: DeleteIndex::default() });
+        return Ok(Planned { tasks: Vec::new(), index: Arc::default() });
     };
     let snapshot = snapshot(table.metadata(), id).map_err(|e| e.at(table.ident()))?;
     let manifests = load_manifest_list(table.io(), &snapshot).await?;
@@ -54,12 +56,27 @@ pub async fn plan(table: &Table, snapshot_id: Option<i64>, pruner: &FilePruner) 
         read_live(table, data, |e| pruner.may_match(&e.file)),
         read_live(table, deletes, |e| pruner.may_match_partition(&e.file)),
     )?;
-    let index = DeleteIndex::build(deletes, table.metadata())?;
-    let tasks = data
-        .into_iter()
-        .map(|entry| Ok(FileTask { deletes: index.for_file(&entry)?, entry }))
-        .collect::<Result<Vec<_>>>()?;
-    Ok(Planned { tasks, index })
+    let index = Arc::new(DeleteIndex::build(deletes, table.metadata())?);
+    Ok(Planned { tasks: look_up(data, &index).await?, index })
+}
+
+/// The deletes of each file; those of very many files are looked up on all cores.
+async fn look_up(data: Vec<Arc<ManifestEntry>>, index: &Arc<DeleteIndex>) -> Result<Vec<FileTask>> {
+    let of = |index: &DeleteIndex, entry: Arc<ManifestEntry>| Ok(FileTask { deletes: index.for_file(&entry)?, entry });
+    if data.len() <= LOOK_UPS {
+        return data.into_iter().map(|e| of(index, e)).collect();
+    }
+    let mut tasks = Vec::with_capacity(data.len());
+    let mut parts = stream::iter(data.chunks(LOOK_UPS).map(<[_]>::to_vec).collect::<Vec<_>>())
+        .map(|part| {
+            let index = index.clone();
+            tokio::task::spawn_blocking(move || part.into_iter().map(|e| of(&index, e)).collect::<Result<Vec<_>>>())
+        })
+        .buffered(MANIFEST_CONCURRENCY);
+    while let Some(part) = parts.next().await {
+        tasks.extend(part.map_err(|e| Error::internal(format!("looking deletes up stopped: {e}")))??);
+    }
+    Ok(tasks)
 }
 
 /// A manifest whose counts say that it holds nothing live is skipped (SCAN-11); unknown counts are read.
@@ -73,12 +90,12 @@ pub(crate) async fn read_live(
     manifests: Vec<ManifestFile>,
     keep: impl Fn(&ManifestEntry) -> bool,
 ) -> Result<Vec<Arc<ManifestEntry>>> {
-    let per_manifest: Vec<Vec<ManifestEntry>> = stream::iter(manifests)
+    let per_manifest: Vec<Vec<Arc<ManifestEntry>>> = stream::iter(manifests)
         .map(|m| {
             let (io, metadata) = (table.io().clone(), table.metadata().clone());
             // decoding is CPU work: a task each lets manifests decode on all cores
             async move {
-                tokio::spawn(async move { load_manifest(&io, &m, &metadata).await })
+                tokio::spawn(async move { load_live(&io, &m, &metadata).await })
                     .await
                     .map_err(|e| Error::internal(format!("manifest reader: {e}")))?
             }
@@ -86,5 +103,5 @@ pub(crate) async fn read_live(
         .buffered(MANIFEST_CONCURRENCY)
         .try_collect()
         .await?;
-    Ok(per_manifest.into_iter().flatten().filter(|e| e.is_live() && keep(e)).map(Arc::new).collect())
+    Ok(per_manifest.into_iter().flatten().filter(|e| keep(e)).collect())
 }

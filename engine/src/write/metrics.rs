@@ -201,7 +201,7 @@ impl Collector {
             for c in group.columns() {
                 let info = c.column_descr().self_type().get_basic_info();
                 if info.has_id() && self.config.mode(info.id()) != Mode::None {
-                    *out.column_sizes.entry(info.id()).or_default() += c.compressed_size();
+                    *out.column_sizes.get_or_default(info.id()) += c.compressed_size();
                 }
             }
         }

@@ -1,10 +1,9 @@
 //! Files of the small world that the model checker explores. No file but manifests exists: a file's name says all it
 //! holds, so a table is read from its manifests alone.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use floe_engine::manifest::{Content, DataFile, FileFormat, Metrics};
+use floe_engine::manifest::{ById, Content, DataFile, FileFormat, Metrics};
 use iceberg::spec::{Literal, Struct};
 
 /// A row as a data file stores it.
@@ -49,10 +48,10 @@ pub fn data(name: &str, rows: &[Row]) -> DataFile {
     let mut f =
         file(Content::Data, FileFormat::Parquet, format!("{name}~{}.parquet", text.join("+")), p, rows.len() as i64);
     let ks = || rows.iter().map(|r| r.k);
-    let bound = |k: Option<i32>| HashMap::from([(1, k.unwrap_or(0).to_le_bytes().to_vec())]);
+    let bound = |k: Option<i32>| ById::from([(1, k.unwrap_or(0).to_le_bytes().to_vec())]);
     f.metrics = Some(Box::new(Metrics {
-        value_counts: HashMap::from([(1, rows.len() as i64)]),
-        null_value_counts: HashMap::from([(1, 0)]),
+        value_counts: ById::from([(1, rows.len() as i64)]),
+        null_value_counts: ById::from([(1, 0)]),
         lower_bounds: bound(ks().min()),
         upper_bounds: bound(ks().max()),
         ..Metrics::default()

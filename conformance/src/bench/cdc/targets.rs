@@ -1,33 +1,11 @@
 //! What the samples say of the targets.
 
-use std::fmt::Write as _;
-
-use super::super::table::warm;
+use super::super::targets::{self, Target, median, ratio};
 use super::super::{Report, Sample};
-
-/// A quantity that has a bound.
-struct Target {
-    name: String,
-    value: Option<f64>,
-    at_least: bool,
-    bound: f64,
-    unit: &'static str,
-}
 
 /// A line a target: measured, bound, and whether it is met.
 pub fn text(r: &Report) -> String {
-    let mut out = String::from("\ntargets (warm medians)\n");
-    for t in list(r) {
-        let sign = if t.at_least { ">=" } else { "<=" };
-        let Some(value) = t.value else {
-            let _ = writeln!(out, "{:78} {:>9} {sign} {}{} not measured", t.name, "-", t.bound, t.unit);
-            continue;
-        };
-        let met = if t.at_least { value >= t.bound } else { value <= t.bound };
-        let word = if met { "met" } else { "missed" };
-        let _ = writeln!(out, "{:78} {value:>9.2} {sign} {}{} {word}", t.name, t.bound, t.unit);
-    }
-    out
+    targets::text(&list(r))
 }
 
 fn list(r: &Report) -> Vec<Target> {
@@ -65,19 +43,6 @@ fn list(r: &Report) -> Vec<Target> {
     }
     out.push(at_most("peak memory of this process in any sync".into(), peak(r, |_| true), 1024.0, " MiB"));
     out
-}
-
-fn ratio(a: Option<f64>, b: Option<f64>) -> Option<f64> {
-    Some(a? / b?)
-}
-
-fn median(r: &Report, what: &str, engine: &str, mode: &str) -> Option<f64> {
-    let line: Vec<&Sample> =
-        r.samples.iter().filter(|s| s.what == what && s.engine == engine && s.mode == mode).collect();
-    if line.iter().any(|s| s.seconds.is_none()) {
-        return None;
-    }
-    warm(&line).map(|w| w.0)
 }
 
 fn peak(r: &Report, of: impl Fn(&Sample) -> bool) -> Option<f64> {

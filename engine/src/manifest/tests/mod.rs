@@ -1,5 +1,6 @@
 //! Manifests and lists: round trips, the `iceberg` crate as second reader and writer, inheritance, hostile bytes.
 
+mod by_id;
 mod hostile;
 mod inheritance;
 mod interop;

@@ -9,7 +9,7 @@ use iceberg::spec::{
 };
 
 use crate::manifest::{
-    Content, DataFile, FileFormat, ManifestEntry, ManifestTarget, Metrics, Status, partition_type, read_manifest,
+    ById, Content, DataFile, FileFormat, ManifestEntry, ManifestTarget, Metrics, Status, partition_type, read_manifest,
     write_manifest,
 };
 use crate::table::Metadata;
@@ -90,7 +90,7 @@ pub fn full_file(path: &str, columns: &[Column]) -> DataFile {
             column_sizes: [(1, 40), (2, 80)].into(),
             value_counts: [(1, 10), (2, 10)].into(),
             null_value_counts: [(1, 0), (2, 3)].into(),
-            nan_value_counts: HashMap::new(),
+            nan_value_counts: ById::default(),
             lower_bounds: [(1, vec![0xff, 0xff, 0xff, 0xff]), (2, 5i64.to_le_bytes().to_vec())].into(),
             upper_bounds: [(1, vec![7, 0, 0, 0]), (2, 9i64.to_le_bytes().to_vec())].into(),
         })),

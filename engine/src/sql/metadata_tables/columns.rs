@@ -137,10 +137,10 @@ pub(super) fn file_columns(partitions: &Partitions) -> Vec<FieldRef> {
 /// A file as a JSON object of [`file_columns`].
 pub(super) fn file_value(file: &DataFile, partitions: &Partitions) -> Map<String, Value> {
     let metrics = file.metrics.as_deref();
-    let counts = |get: fn(&crate::manifest::Metrics) -> &HashMap<i32, i64>| {
+    let counts = |get: fn(&crate::manifest::Metrics) -> &crate::manifest::ById<i64>| {
         metrics.map(get).filter(|m| !m.is_empty()).map_or(Value::Null, |m| keyed(m.iter().map(|(k, v)| (*k, json!(v)))))
     };
-    let bounds = |get: fn(&crate::manifest::Metrics) -> &HashMap<i32, Vec<u8>>| {
+    let bounds = |get: fn(&crate::manifest::Metrics) -> &crate::manifest::ById<Vec<u8>>| {
         metrics
             .map(get)
             .filter(|m| !m.is_empty())

@@ -5,6 +5,8 @@
 //! small table first shows who can do what: what cannot be done is one sample with the reason. Everybody reads floe's tables and its own,
 //! floe reads all.
 
+mod targets;
+
 use std::path::Path;
 
 use super::data::{COPY_ON_WRITE_V2, Oracle};
@@ -12,6 +14,8 @@ use super::run::{CATALOG, NAMESPACE, Run, Subject, failure, report, same, table,
 use super::{EQUALITY_DELETES, Plan, Report, Sample};
 use crate::drivers::{Driver, Floe};
 use crate::facts::TableState;
+
+pub use targets::text as targets;
 
 /// Shares of the rows that a DELETE deletes, one in so many.
 const ONE_IN: [u32; 8] = [100_000, 10_000, 1_000, 100, 20, 10, 4, 2];

@@ -12,6 +12,7 @@ mod lineitem;
 pub mod metadata;
 mod model;
 mod run;
+mod statements;
 mod table;
 mod targets;
 pub mod usage;
@@ -25,6 +26,7 @@ use serde::{Deserialize, Serialize};
 
 pub use data::Data;
 pub use run::run;
+pub use statements::text as targets_of_statements;
 pub use table::text;
 pub use usage::Usage;
 

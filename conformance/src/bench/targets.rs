@@ -16,8 +16,11 @@ pub(super) struct Target {
     pub unit: &'static str,
 }
 
-/// A line a target: measured, bound, and whether it is met.
+/// A line a target: measured, bound, and whether it is met; nothing when there are none.
 pub(super) fn text(targets: &[Target]) -> String {
+    if targets.is_empty() {
+        return String::new();
+    }
     let mut out = String::from("\ntargets (warm medians)\n");
     for t in targets {
         let sign = if t.at_least { ">=" } else { "<=" };

@@ -15,11 +15,11 @@ use crate::drivers::{Driver, Floe};
 #[command(after_help = "\
 Engines that write make a table each (3 columns, 4 data files), change it, and every engine reads every table; within a round \
 they take turns. An answer is compared with a model of the rows before its time counts. OUT/bench.json holds every sample, \
-OUT/bench.txt the table that is printed. What floe does in one process it does in this one; the others are processes of their own.
+OUT/bench.txt the table that is printed; its last lines judge the targets. What floe does in one process it does in this one; the others are processes of their own.
 
 The workload cdc updates 1 % and 2 % of a source and reads the changes: floe and Spark by create_changelog_view, DuckDB by a diff of \
 the whole table before and after. floe brings a copy into step by its sync, Spark by MERGE of the view. The changes and every copy are \
-compared with the model; the last lines say how far the targets are.
+compared with the model.
 
 The workload deletes varies the share of rows that a DELETE deletes (0.001 to 50 %), scattered and clustered, in tables with deletion \
 vectors (merge-on-read), V2 position deletes, equality deletes and copy-on-write; then makes many small deletes and a compaction. floe makes \
@@ -41,8 +41,8 @@ pub struct BenchArgs {
     /// What is measured
     #[arg(long, value_enum, default_value = "statements")]
     workload: Workload,
-    /// Engines that take part, by name [default: floe,spark35,duckdb; for statements polars and pyiceberg too; for deletes floe, spark35,
-    /// trino, duckdb-rest, pyiceberg-rest, polars, sail, icebergjava; for metadata floe, icebergjava]
+    /// Engines that take part, by name [default: floe,spark35,duckdb; for statements polars, sail and pyiceberg too; for deletes floe,
+    /// spark35, trino, duckdb-rest, pyiceberg-rest, polars, sail, icebergjava; for metadata floe, icebergjava]
     #[arg(long, value_delimiter = ',')]
     engines: Vec<String>,
     /// Rows of each table; deletes takes several sizes, of which it measures the first in full, and 1 % scattered of the others; data files for metadata
@@ -107,7 +107,7 @@ fn modes(args: &BenchArgs) -> Result<Vec<String>, String> {
 /// The engines that take part when none is named.
 fn contenders(workload: Workload) -> &'static [&'static str] {
     match workload {
-        Workload::Statements => &["floe", "spark35", "duckdb", "polars", "pyiceberg"],
+        Workload::Statements => &["floe", "spark35", "duckdb", "polars", "sail", "pyiceberg"],
         Workload::Cdc => &["floe", "spark35", "duckdb"],
         Workload::Deletes => {
             &["floe", "spark35", "trino", "duckdb-rest", "pyiceberg-rest", "polars", "sail", "icebergjava"]
@@ -181,12 +181,12 @@ async fn measure(args: &BenchArgs) -> Result<i32, String> {
     }
     bar.finish_and_clear();
     let mut text = bench::text(&report);
-    if cdc {
-        text += &bench::cdc::targets(&report);
-    }
-    if metadata {
-        text += &bench::metadata::targets(&report);
-    }
+    text += &match plan.workload {
+        Workload::Statements => bench::targets_of_statements(&report),
+        Workload::Cdc => bench::cdc::targets(&report),
+        Workload::Metadata => bench::metadata::targets(&report),
+        Workload::Deletes => bench::deletes::targets(&report),
+    };
     let write = |name: &str, bytes: &[u8]| {
         let path = out.join(name);
         std::fs::write(&path, bytes).map_err(|e| format!("cannot write {}: {e}", path.display()))

@@ -20,6 +20,10 @@ pub struct Split {
 /// Least bytes a split is planned for when the target adapts to the parallelism.
 const MIN_ADAPTIVE: i64 = 16 << 20;
 
+/// The most that opening a file counts for, in bytes read, where a scan is shared out among cores: what it costs a core, not a store's
+/// latency, for which `read.split.open-file-cost` stands.
+const OPENING: i64 = 256 << 10;
+
 /// Groups files into partitions as Iceberg plans tasks: `read.split.target-size`, `read.split.open-file-cost` (PROP-*). A scan that
 /// fits into `parallelism` such groups is shared out among so many, as evenly as its files allow. Order is kept.
 pub fn group(tasks: Vec<FileTask>, table: &Table, parallelism: usize) -> Vec<Vec<Split>> {
@@ -30,8 +34,11 @@ pub fn group(tasks: Vec<FileTask>, table: &Table, parallelism: usize) -> Vec<Vec
     let per_core = total.div_euclid(parallelism.max(1) as i64) + 1;
     let target = per_core.clamp(MIN_ADAPTIVE.min(max_target), max_target);
     let splits: Vec<Split> = tasks.into_iter().flat_map(|t| splits(Arc::new(t), target)).collect();
-    let costs: Vec<i64> = splits.iter().map(|s| s.weight.max(open_cost)).collect();
-    let target = if target < max_target { even(&costs, target, parallelism.max(1)) } else { target };
+    let (costs, target) = if target < max_target {
+        share(splits.iter().map(|s| s.weight), open_cost, MIN_ADAPTIVE.min(max_target), parallelism)
+    } else {
+        (splits.iter().map(|s| s.weight.max(open_cost)).collect(), target)
+    };
     let mut groups: Vec<Vec<Split>> = Vec::new();
     let mut room = 0;
     for (split, cost) in splits.into_iter().zip(costs) {
@@ -47,6 +54,13 @@ pub fn group(tasks: Vec<FileTask>, table: &Table, parallelism: usize) -> Vec<Vec
         }
     }
     groups
+}
+
+/// What each split costs a core, and the size of a group, from `least` on, with which every core has as much to do.
+fn share(weights: impl Iterator<Item = i64>, open_cost: i64, least: i64, cores: usize) -> (Vec<i64>, i64) {
+    let costs: Vec<i64> = weights.map(|w| w + OPENING.min(open_cost)).collect();
+    let target = even(&costs, least, cores.max(1));
+    (costs, target)
 }
 
 /// The least size of a group, from `least` on, with which costs in their order fit into `groups` groups: a little less would leave

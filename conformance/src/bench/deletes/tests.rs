@@ -2,8 +2,8 @@
 
 use super::super::advise::{Shape, Work, advise, text};
 use super::super::costs::{Costs, Line, Point, deletes, fit, line, scans};
-use super::super::{Data, Plan, Report, Sample, Workload, charts, reviewed, table, verdict};
-use super::{Cut, DELETE, SCATTERED, SMALL_DELETE, run};
+use super::super::{Data, Plan, Report, Sample, Usage, Workload, charts, reviewed, table, verdict};
+use super::{Cut, DELETE, SCATTERED, SMALL_DELETE, run, targets};
 use crate::drivers::{Driver, Floe};
 
 const MODES: [&str; 4] = ["merge-on-read", "copy-on-write", "position-deletes", "equality-deletes"];
@@ -193,4 +193,41 @@ fn the_reviewed_run_in_words() {
     insta::with_settings!({ snapshot_path => "../../../../reports/snapshots", prepend_module_to_snapshot => false, omit_expression => true }, {
         insta::assert_snapshot!("bench-deletes", verdict::text(&reviewed()));
     });
+}
+
+#[test]
+fn many_small_deletes_are_judged_by_their_first_and_last_tenth() {
+    let sample = |round: u32| Sample {
+        what: SMALL_DELETE.into(),
+        engine: "floe".into(),
+        mode: "merge-on-read".into(),
+        round,
+        // the first of all is slow, the last ten take 1.6 times what the others take
+        seconds: Some(if round == 1 {
+            9.0
+        } else if round > 90 {
+            1.6
+        } else {
+            1.0
+        }),
+        usage: Usage { peak_mib: Some(if round > 95 { 109.0 } else { 100.0 }), ..Usage::default() },
+        ..Sample::default()
+    };
+    let report = |n: u32| Report {
+        schema: 1,
+        floe: "0".into(),
+        machine: "m".into(),
+        plan: Plan::default(),
+        engines: vec![],
+        absent: vec![],
+        samples: (1..=n).rev().map(sample).collect(),
+    };
+    let lines = targets(&report(100));
+    assert!(
+        lines.contains("100 small deletes, time of the last tenth over the first")
+            && lines.contains("1.60 <= 1.5x missed"),
+        "{lines}"
+    );
+    assert!(lines.contains("1.09 <= 1.1x met"), "{lines}");
+    assert_eq!(targets(&report(49)), "", "too few");
 }

@@ -1,14 +1,11 @@
 //! The `floe` command.
 
+mod memory;
+
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use floe_conformance::cli;
-
-/// Decoding takes and gives back pages of megabytes all the time: the system's allocator would ask the kernel for each anew.
-/// Without huge pages: half of each would lie unused, and memory was 2.5 times as much for no time that can be measured.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Workbench and reference engine for Apache Iceberg V3 deletion vectors and change data capture.
 #[derive(Debug, Parser)]
@@ -69,6 +66,7 @@ enum Command {
 const STACK: usize = 64 << 20;
 
 fn main() -> ExitCode {
+    memory::set_up();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().thread_stack_size(STACK / 4).build() {
         Ok(runtime) => runtime,
         Err(e) => {

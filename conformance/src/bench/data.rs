@@ -1,6 +1,6 @@
 //! What the tables of the workload `deletes` hold, which rows a condition names, and what a scan must answer after them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -38,6 +38,8 @@ pub enum Data {
 pub(super) struct Oracle {
     data: Data,
     rows: u32,
+    /// Further properties of the table.
+    properties: BTreeMap<String, String>,
     /// Of [`Data::Lineitem`], in the table's order.
     lines: Vec<Line>,
 }
@@ -50,11 +52,11 @@ struct Line {
 }
 
 impl Oracle {
-    /// A table of so many rows.
+    /// A table of so many rows, with further properties.
     ///
     /// # Errors
     /// When the generator makes fewer, or keys beyond 32 bits.
-    pub fn new(data: Data, rows: u32) -> Result<Self, String> {
+    pub fn new(data: Data, rows: u32, properties: &BTreeMap<String, String>) -> Result<Self, String> {
         let small = |n: i64| u32::try_from(n).map_err(|_| format!("lineitem has {n}, which is more than 32 bits"));
         let mut lines = Vec::new();
         if data == Data::Lineitem {
@@ -66,7 +68,7 @@ impl Oracle {
                 return Err(format!("the generator made {} rows of lineitem instead of {rows}", lines.len()));
             }
         }
-        Ok(Self { data, rows, lines })
+        Ok(Self { data, rows, properties: properties.clone(), lines })
     }
 
     /// How many there are.
@@ -81,8 +83,12 @@ impl Oracle {
     pub async fn make(&self, keeper: &mut Floe, warehouse: &Path, name: &str, mode: &str) -> Result<(), String> {
         let full = format!("{CATALOG}.{NAMESPACE}.{name}");
         let create = match self.data {
-            Data::Walkthrough => Model::create(&full, mode),
-            Data::Lineitem => format!("CREATE TABLE {full} ({}) USING iceberg {}", lineitem::COLUMNS, properties(mode)),
+            Data::Walkthrough => Model::create(&full, mode, &self.properties),
+            Data::Lineitem => format!(
+                "CREATE TABLE {full} ({}) USING iceberg {}",
+                lineitem::COLUMNS,
+                properties(mode, &self.properties)
+            ),
         };
         let mut statements = vec![format!("CREATE NAMESPACE IF NOT EXISTS {CATALOG}.{NAMESPACE}"), create];
         statements.extend((self.data == Data::Walkthrough).then(|| Model::insert(&full, self.rows)));
@@ -224,17 +230,19 @@ impl Oracle {
     }
 }
 
-/// Spark's text of the properties of a table whose statements all use `mode`.
-pub(super) fn properties(mode: &str) -> String {
+/// Spark's text of the properties of a table whose statements all use `mode`, and of further ones.
+pub(super) fn properties(mode: &str, more: &BTreeMap<String, String>) -> String {
     let (version, mode) = match mode {
         POSITION_DELETES => (2, "merge-on-read"),
         EQUALITY_DELETES => (3, "merge-on-read"),
         COPY_ON_WRITE_V2 => (2, "copy-on-write"),
         other => (3, other),
     };
+    let quoted = |s: &str| s.replace('\\', "\\\\").replace('\'', "\\'");
+    let more: String = more.iter().map(|(k, v)| format!(", '{}'='{}'", quoted(k), quoted(v))).collect();
     format!(
         "TBLPROPERTIES('format-version'='{version}', 'write.delete.mode'='{mode}', 'write.update.mode'='{mode}', \
-         'write.merge.mode'='{mode}')"
+         'write.merge.mode'='{mode}'{more})"
     )
 }
 

@@ -125,7 +125,7 @@ pub async fn run(
     tell: &dyn Fn(&str),
 ) -> Result<Report, String> {
     let keeper = Floe::new(warehouse, CATALOG).map_err(|e| e.to_string())?;
-    let oracle = Oracle::new(plan.table, plan.rows)?;
+    let oracle = Oracle::new(plan.table, plan.rows, &plan.properties)?;
     let mut bench = Bench { run: Run { plan, warehouse, drivers, samples: Vec::new(), tell }, keeper };
     let mut tables = bench.tables().await?;
     for t in &mut tables {
@@ -149,7 +149,7 @@ pub async fn run(
         bench.drop_table(&t.subject.name).await;
     }
     for rows in plan.sizes.clone() {
-        bench.size(&Oracle::new(plan.table, rows)?, &mut tables).await;
+        bench.size(&Oracle::new(plan.table, rows, &plan.properties)?, &mut tables).await;
     }
     Ok(report(plan, bench.run.drivers, absent, bench.run.samples))
 }
@@ -163,7 +163,7 @@ struct Bench<'a> {
 impl Bench<'_> {
     /// The tables that there will be: of each mode, for each engine that can write it.
     async fn tables(&mut self) -> Result<Vec<Table>, String> {
-        let oracle = Oracle::new(self.run.plan.table, TRIAL.0)?;
+        let oracle = Oracle::new(self.run.plan.table, TRIAL.0, &self.run.plan.properties)?;
         let mut out = Vec::new();
         for mode in self.run.plan.modes.clone() {
             for writer in 0..self.run.drivers.len() {

@@ -21,6 +21,8 @@ pub mod verdict;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
@@ -83,6 +85,9 @@ pub struct Plan {
     /// Strategies of the tables, of the sources for [`Workload::Cdc`]: `merge-on-read`, `copy-on-write`; for
     /// [`Workload::Deletes`] [`POSITION_DELETES`] and [`EQUALITY_DELETES`] too.
     pub modes: Vec<String>,
+    /// Further properties of each table that floe or a writer makes.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub properties: BTreeMap<String, String>,
     /// How many small deletes [`Workload::Deletes`] makes one after the other.
     #[serde(default)]
     pub small_deletes: u32,

@@ -1,5 +1,7 @@
 //! What the rows of a benchmark table must be: the same statements on a plain vector.
 
+use std::collections::BTreeMap;
+
 use super::data::properties;
 
 /// The rows of a table: how many it had, and what was done to it since. Nothing is kept a row, for the harness's memory is floe's.
@@ -54,9 +56,9 @@ impl Model {
         Self { rows, changes: Vec::new() }
     }
 
-    /// Spark's text that makes an empty table whose statements all use `mode`.
-    pub fn create(table: &str, mode: &str) -> String {
-        format!("CREATE TABLE {table} (id BIGINT, city STRING, n BIGINT) USING iceberg {}", properties(mode))
+    /// Spark's text that makes an empty table whose statements all use `mode`, with further properties.
+    pub fn create(table: &str, mode: &str, more: &BTreeMap<String, String>) -> String {
+        format!("CREATE TABLE {table} (id BIGINT, city STRING, n BIGINT) USING iceberg {}", properties(mode, more))
     }
 
     /// Spark's text that fills a fresh table.

@@ -78,9 +78,10 @@ impl Run<'_> {
                 }
                 let name = format!("{}_{}", self.drivers[writer].name(), mode.replace('-', "_"));
                 let mut s = Subject { writer, mode: mode.clone(), name, broken: String::new() };
-                for sql in
-                    [format!("CREATE NAMESPACE IF NOT EXISTS {CATALOG}.{NAMESPACE}"), Model::create(&s.full(), mode)]
-                {
+                for sql in [
+                    format!("CREATE NAMESPACE IF NOT EXISTS {CATALOG}.{NAMESPACE}"),
+                    Model::create(&s.full(), mode, &plan.properties),
+                ] {
                     self.quietly(&mut s, &sql).await;
                 }
                 let insert = Model::insert(&s.full(), plan.rows);

@@ -14,6 +14,9 @@ pub fn text(r: &Report) -> String {
     let mut out = String::new();
     let of = if r.plan.workload == Workload::Metadata { "data files" } else { "rows" };
     let _ = writeln!(out, "{} {of}, {} warm samples after a cold one; {}", r.plan.rows, r.plan.samples, r.machine);
+    for (name, value) in &r.plan.properties {
+        let _ = writeln!(out, "tables with {name} = {value}");
+    }
     for e in &r.engines {
         let _ = writeln!(out, "{} {} {}", e.name, e.version, e.iceberg);
     }

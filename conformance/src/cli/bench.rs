@@ -33,6 +33,7 @@ FLOE_JAVA_MEMORY says otherwise, and is warmed up.
 Examples:
   floe bench --engines floe,duckdb --rows 1000000
   floe bench --engines floe,spark35,duckdb,polars,pyiceberg --rows 20000000 --modes merge-on-read
+  floe bench --rows 20000000 --modes merge-on-read --property write.parquet.page-version=v2
   floe bench --workload cdc --rows 20000000 --samples 3
   floe bench --workload deletes --engines floe,spark35 --rows 2000000
   floe bench --workload deletes --rows 1000000,4000000,8000000 --table lineitem
@@ -61,6 +62,9 @@ pub struct BenchArgs {
     /// Small deletes that the workload deletes makes one after the other
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(..=10_000))]
     small_deletes: u32,
+    /// A further property of each table, as KEY=VALUE; may be given several times
+    #[arg(long = "property", value_name = "KEY=VALUE", value_parser = property)]
+    properties: Vec<(String, String)>,
     /// Folder of the results; tables of an earlier run in it are removed
     #[arg(long, default_value = "out-bench")]
     out: PathBuf,
@@ -82,11 +86,23 @@ pub async fn run(args: &BenchArgs) -> Result<i32, String> {
     until_asked_to_end(measure(args)).await
 }
 
+/// A property that no mode sets.
+fn property(text: &str) -> Result<(String, String), String> {
+    let (key, value) = super::maintenance::key_value(text)?;
+    if key == "format-version" || key.ends_with(".mode") {
+        return Err(format!("{key} is set by --modes"));
+    }
+    Ok((key, value))
+}
+
 /// The modes that were asked for, or all that the workload has.
 fn modes(args: &BenchArgs) -> Result<Vec<String>, String> {
     let deletes = args.workload == Workload::Deletes;
     if !deletes && (args.rows.len() > 1 || args.table != Data::default()) {
         return Err("--table and several --rows are of --workload deletes".into());
+    }
+    if args.workload == Workload::Metadata && !args.properties.is_empty() {
+        return Err("--workload metadata has no --property".into());
     }
     if args.workload == Workload::Metadata {
         let none = args.modes.is_empty().then(|| vec![bench::VECTORS.to_string()]);
@@ -163,6 +179,7 @@ async fn measure(args: &BenchArgs) -> Result<i32, String> {
         sizes: sizes.to_vec(),
         samples: args.samples,
         modes,
+        properties: args.properties.iter().cloned().collect(),
         small_deletes: args.small_deletes,
     };
     let warehouse = out.join("warehouse");

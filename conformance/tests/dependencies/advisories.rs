@@ -77,7 +77,9 @@ fn no_dependency_has_an_advisory_that_nobody_judged() {
     assert!(all.len() > 800, "{} advisories", all.len());
     let (mut faults, mut met) = (Vec::new(), Vec::new());
     let mut lines = built(&["normal,build,dev", "--workspace"]);
-    lines.extend(locked("../cluster/Cargo.lock"));
+    // what only the cluster has; a lock file also names what no feature builds, so what both have is judged by what is built here
+    let here = locked("../Cargo.lock");
+    lines.extend(locked("../cluster/Cargo.lock").into_iter().filter(|p| !here.contains(p)));
     for line in lines.iter().filter(|l| !l.is_empty()) {
         let mut words = line.split(' ');
         let (name, version) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());

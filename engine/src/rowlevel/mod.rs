@@ -47,7 +47,7 @@ use crate::{Error, Result, Table};
 pub(crate) const TARGET: &str = "__floe_target";
 
 /// Rows below this many bytes of input are processed by one task, so that a small statement writes one file.
-const SMALL_INPUT: i64 = 64 << 20;
+const SMALL_INPUT: i64 = 32 << 20;
 
 /// How a statement changes files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

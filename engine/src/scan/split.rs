@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::plan::FileTask;
 use crate::Table;
+use crate::io::normal;
 use crate::manifest::FileFormat;
 
 /// A data file, or the row groups of it that start in a byte range. Only Parquet files are split.
@@ -20,8 +21,8 @@ pub struct Split {
 /// Least bytes a split is planned for when the target adapts to the parallelism.
 const MIN_ADAPTIVE: i64 = 16 << 20;
 
-/// The most that opening a file counts for, in bytes read, where a scan is shared out among cores: what it costs a core, not a store's
-/// latency, for which `read.split.open-file-cost` stands.
+/// The most that opening a local file counts for, in bytes read: what it costs a core. `read.split.open-file-cost` stands for the latency
+/// of a store, against which more groups help.
 const OPENING: i64 = 256 << 10;
 
 /// Groups files into partitions as Iceberg plans tasks: `read.split.target-size`, `read.split.open-file-cost` (PROP-*). A scan that
@@ -30,12 +31,15 @@ pub fn group(tasks: Vec<FileTask>, table: &Table, parallelism: usize) -> Vec<Vec
     let property = |key: &str, default: i64| table.property(key, "").parse().ok().filter(|v| *v > 0).unwrap_or(default);
     let max_target: i64 = property("read.split.target-size", 128 << 20);
     let open_cost: i64 = property("read.split.open-file-cost", 4 << 20);
-    let total: i64 = tasks.iter().map(|t| t.entry.file.file_size.max(open_cost)).sum();
+    let local = tasks.iter().all(|t| normal(&t.entry.file.path).starts_with('/'));
+    let opening = if local { OPENING.min(open_cost) } else { open_cost };
+    let total: i64 = tasks.iter().map(|t| t.entry.file.file_size.saturating_add(opening)).fold(0, i64::saturating_add);
     let per_core = total.div_euclid(parallelism.max(1) as i64) + 1;
-    let target = per_core.clamp(MIN_ADAPTIVE.min(max_target), max_target);
+    let least = MIN_ADAPTIVE.min(max_target);
+    let target = per_core.clamp(least, max_target);
     let splits: Vec<Split> = tasks.into_iter().flat_map(|t| splits(Arc::new(t), target)).collect();
     let (costs, target) = if target < max_target {
-        share(splits.iter().map(|s| s.weight), open_cost, MIN_ADAPTIVE.min(max_target), parallelism)
+        share(splits.iter().map(|s| s.weight), opening, least, parallelism)
     } else {
         (splits.iter().map(|s| s.weight.max(open_cost)).collect(), target)
     };
@@ -57,8 +61,8 @@ pub fn group(tasks: Vec<FileTask>, table: &Table, parallelism: usize) -> Vec<Vec
 }
 
 /// What each split costs a core, and the size of a group, from `least` on, with which every core has as much to do.
-fn share(weights: impl Iterator<Item = i64>, open_cost: i64, least: i64, cores: usize) -> (Vec<i64>, i64) {
-    let costs: Vec<i64> = weights.map(|w| w + OPENING.min(open_cost)).collect();
+fn share(weights: impl Iterator<Item = i64>, opening: i64, least: i64, cores: usize) -> (Vec<i64>, i64) {
+    let costs: Vec<i64> = weights.map(|w| w.saturating_add(opening)).collect();
     let target = even(&costs, least, cores.max(1));
     (costs, target)
 }

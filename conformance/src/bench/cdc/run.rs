@@ -148,7 +148,7 @@ impl Run<'_> {
         };
         let full = format!("{CATALOG}.{NAMESPACE}.{name}");
         let insert = Model::insert(&full, rows);
-        for sql in [Model::create(&full, mode), insert] {
+        for sql in [Model::create(&full, mode, &self.plan.properties), insert] {
             (self.tell)(&format!("{name}: {sql}"));
             if s.broken.is_empty() {
                 s.broken = failure(self.drivers[0].apply(&sql, &table(self.warehouse, name)).await).unwrap_or_default();
@@ -172,7 +172,10 @@ impl Run<'_> {
 
     async fn first_copy(&mut self, engine: usize, source: &str, copy: &str) -> Result<(), String> {
         let full = format!("{CATALOG}.{NAMESPACE}.{copy}");
-        for sql in [Model::create(&full, "merge-on-read"), format!("INSERT INTO {full} SELECT * FROM {source}")] {
+        for sql in [
+            Model::create(&full, "merge-on-read", &self.plan.properties),
+            format!("INSERT INTO {full} SELECT * FROM {source}"),
+        ] {
             let t = table(self.warehouse, copy);
             failure(self.drivers[engine].apply(&sql, &t).await).map_or(Ok(()), Err)?;
         }

@@ -1,12 +1,14 @@
 //! Conditions, counts and answers agree, of both tables.
 
-use super::{Data, Oracle};
+use std::collections::BTreeMap;
+
+use super::{Data, Oracle, properties};
 use crate::bench::deletes::Cut;
 use crate::bench::lineitem;
 
 #[test]
 fn a_share_of_lineitem_is_about_what_it_says() {
-    let o = Oracle::new(Data::Lineitem, 20_000).expect("rows");
+    let o = Oracle::new(Data::Lineitem, 20_000, &BTreeMap::new()).expect("rows");
     for one_in in [2, 10, 100] {
         for clustered in [false, true] {
             let cut = Cut { one_in, clustered };
@@ -18,7 +20,7 @@ fn a_share_of_lineitem_is_about_what_it_says() {
 
 #[test]
 fn a_clustered_cut_of_lineitem_takes_whole_orders() {
-    let o = Oracle::new(Data::Lineitem, 1000).expect("rows");
+    let o = Oracle::new(Data::Lineitem, 1000, &BTreeMap::new()).expect("rows");
     let cut = Cut { one_in: 10, clustered: true };
     let chosen = o.chosen(cut);
     let orders = |gone: bool| {
@@ -33,7 +35,7 @@ fn a_clustered_cut_of_lineitem_takes_whole_orders() {
 
 #[test]
 fn the_answer_is_the_sum_of_what_is_left() {
-    let o = Oracle::new(Data::Lineitem, 500).expect("rows");
+    let o = Oracle::new(Data::Lineitem, 500, &BTreeMap::new()).expect("rows");
     let batches = lineitem::batches(lineitem::lines(500)).expect("batches");
     assert_eq!(batches.iter().map(arrow::array::RecordBatch::num_rows).sum::<usize>(), 500);
     let cents: i64 = lineitem::lines(500).map(|l| l.l_extendedprice.into_inner()).sum();
@@ -44,6 +46,13 @@ fn the_answer_is_the_sum_of_what_is_left() {
     );
     assert_eq!(o.answer(|i| i != 0)[0], "1");
     assert_eq!(o.answer(|_| true), ["0", "null", "null"]);
-    let w = Oracle::new(Data::Walkthrough, 400).expect("rows");
+    let w = Oracle::new(Data::Walkthrough, 400, &BTreeMap::new()).expect("rows");
     assert_eq!(w.answer(|i| i > 1), ["2", "1", "7919"]);
+}
+
+#[test]
+fn further_properties_are_quoted() {
+    let more = BTreeMap::from([("a.b".to_string(), "it's\\".to_string())]);
+    let text = properties("merge-on-read", &more);
+    assert!(text.ends_with("'write.merge.mode'='merge-on-read', 'a.b'='it\\'s\\\\')"), "{text}");
 }

@@ -18,6 +18,7 @@ async fn run_floe(data: Data, sizes: &[u32]) -> Report {
         samples: 1,
         modes: MODES.map(String::from).to_vec(),
         small_deletes: 5,
+        ..Plan::default()
     };
     let floe = Floe::new(dir.path(), "ice").expect("floe");
     let mut drivers: Vec<Box<dyn Driver>> = vec![Box::new(floe)];

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{MIN_ADAPTIVE, even, share};
+use super::{MIN_ADAPTIVE, OPENING, even, share};
 
 /// Sizes of the groups that [`super::group`] makes of costs.
 fn sums(costs: &[i64], target: i64) -> Vec<i64> {
@@ -28,7 +28,7 @@ fn nearly_equal_files_make_no_group_too_many() {
 #[test]
 fn small_files_do_not_fill_a_core() {
     let weights = std::iter::repeat_n(400_000, 22).chain([25_700_000; 4]);
-    let (costs, target) = share(weights, 4 << 20, MIN_ADAPTIVE, 2);
+    let (costs, target) = share(weights, OPENING, MIN_ADAPTIVE, 2);
     let sums = sums(&costs, target);
     assert_eq!(sums.len(), 2, "{sums:?}");
     let (least, most) = (sums[0].min(sums[1]), sums[0].max(sums[1]));
@@ -38,7 +38,7 @@ fn small_files_do_not_fill_a_core() {
 /// A scan of a few small files is one task.
 #[test]
 fn little_is_not_shared_out() {
-    let (costs, target) = share([400_000; 20].into_iter(), 4 << 20, MIN_ADAPTIVE, 8);
+    let (costs, target) = share([400_000; 20].into_iter(), OPENING, MIN_ADAPTIVE, 8);
     assert_eq!(sums(&costs, target).len(), 1);
 }
 

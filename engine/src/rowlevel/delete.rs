@@ -25,7 +25,7 @@ pub async fn delete(planner: &dyn QueryPlanner, target: &Target, selection: Opti
     }
     let selection = selection.unwrap_or_else(finish::true_literal);
     let alias = quoted(&target.alias);
-    let bytes = planned.tasks.iter().map(|t| t.entry.file.file_size).sum();
+    let bytes = planned.work();
     let cx = statement_context(planner, target.provider()?.over_plan(&planned), bytes);
     match mode {
         Mode::MergeOnRead => {

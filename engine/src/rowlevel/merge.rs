@@ -78,7 +78,7 @@ pub async fn merge(planner: &dyn QueryPlanner, target: &Target, m: &MergeStateme
     check(m, target)?;
     let mode = target.mode("merge")?;
     let (planned, pruner) = target.plan(Pred::True).await?;
-    let bytes = planned.tasks.iter().map(|t| t.entry.file.file_size).sum();
+    let bytes = planned.work();
     let provider = target.provider()?.over_plan(&planned);
     let cx = statement_context(planner, provider.clone(), bytes);
     let source = Source::read(&cx, m, mode).await?;

@@ -30,7 +30,7 @@ pub async fn update(
     let (planned, pruner) = target.plan(pred).await?;
     let selection = selection.unwrap_or_else(finish::true_literal);
     let alias = quoted(&target.alias);
-    let bytes = planned.tasks.iter().map(|t| t.entry.file.file_size).sum();
+    let bytes = planned.work();
     let cx = statement_context(planner, target.provider()?.over_plan(&planned), bytes);
     let mut exprs = vec![selection];
     let current = |c: &str| format!("{alias}.{}", quoted(c));

@@ -34,6 +34,19 @@ pub struct Planned {
     pub index: Arc<DeleteIndex>,
 }
 
+impl Planned {
+    /// What reading all of it takes, in bytes: see [`work`].
+    pub fn work(&self) -> i64 {
+        self.tasks.iter().map(|t| work(t.entry.file.file_size, t.entry.file.record_count)).fold(0, i64::saturating_add)
+    }
+}
+
+/// Bytes that stand for the work of reading so many rows that are stored in so many: rows that compress well are still decoded one by one,
+/// in at least some eight bytes each.
+pub(super) fn work(bytes: i64, rows: i64) -> i64 {
+    bytes.max(rows.saturating_mul(8))
+}
+
 /// The snapshot of an id, or an error that names it.
 pub fn snapshot(metadata: &Metadata, id: i64) -> Result<SnapshotRef> {
     metadata.snapshot_by_id(id).cloned().ok_or_else(|| {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::plan::FileTask;
+use super::plan::{FileTask, work};
 use crate::Table;
 use crate::io::normal;
 use crate::manifest::FileFormat;
@@ -16,6 +16,15 @@ pub struct Split {
     pub range: Option<(i64, i64)>,
     /// Bytes, for balancing.
     pub weight: i64,
+}
+
+impl Split {
+    /// What reading it takes: the file's rows lie in it as its bytes do.
+    fn work(&self) -> i64 {
+        let file = &self.task.entry.file;
+        let share = self.weight as f64 / file.file_size.max(1) as f64;
+        work(self.weight, (file.record_count as f64 * share) as i64)
+    }
 }
 
 /// Least bytes a split is planned for when the target adapts to the parallelism.
@@ -33,13 +42,14 @@ pub fn group(tasks: Vec<FileTask>, table: &Table, parallelism: usize) -> Vec<Vec
     let open_cost: i64 = property("read.split.open-file-cost", 4 << 20);
     let local = tasks.iter().all(|t| normal(&t.entry.file.path).starts_with('/'));
     let opening = if local { OPENING.min(open_cost) } else { open_cost };
+    // one task's bytes are the user's to set; how many cores share what is less is a matter of the work
     let total: i64 = tasks.iter().map(|t| t.entry.file.file_size.saturating_add(opening)).fold(0, i64::saturating_add);
     let per_core = total.div_euclid(parallelism.max(1) as i64) + 1;
     let least = MIN_ADAPTIVE.min(max_target);
     let target = per_core.clamp(least, max_target);
     let splits: Vec<Split> = tasks.into_iter().flat_map(|t| splits(Arc::new(t), target)).collect();
     let (costs, target) = if target < max_target {
-        share(splits.iter().map(|s| s.weight), opening, least, parallelism)
+        share(splits.iter().map(Split::work), opening, least, parallelism)
     } else {
         (splits.iter().map(|s| s.weight.max(open_cost)).collect(), target)
     };
@@ -61,8 +71,8 @@ pub fn group(tasks: Vec<FileTask>, table: &Table, parallelism: usize) -> Vec<Vec
 }
 
 /// What each split costs a core, and the size of a group, from `least` on, with which every core has as much to do.
-fn share(weights: impl Iterator<Item = i64>, opening: i64, least: i64, cores: usize) -> (Vec<i64>, i64) {
-    let costs: Vec<i64> = weights.map(|w| w.saturating_add(opening)).collect();
+fn share(work: impl Iterator<Item = i64>, opening: i64, least: i64, cores: usize) -> (Vec<i64>, i64) {
+    let costs: Vec<i64> = work.map(|w| w.saturating_add(opening)).collect();
     let target = even(&costs, least, cores.max(1));
     (costs, target)
 }
@@ -82,7 +92,7 @@ fn even(costs: &[i64], least: i64, groups: usize) -> i64 {
         }
         count
     };
-    let (mut low, mut high) = (least, costs.iter().sum::<i64>().max(least));
+    let (mut low, mut high) = (least, costs.iter().copied().fold(0, i64::saturating_add).max(least));
     while low < high {
         let middle = low + (high - low) / 2;
         if needed(middle) <= groups { high = middle } else { low = middle + 1 }

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{MIN_ADAPTIVE, OPENING, even, share};
+use super::{MIN_ADAPTIVE, OPENING, even, share, work};
 
 /// Sizes of the groups that [`super::group`] makes of costs.
 fn sums(costs: &[i64], target: i64) -> Vec<i64> {
@@ -33,6 +33,15 @@ fn small_files_do_not_fill_a_core() {
     assert_eq!(sums.len(), 2, "{sums:?}");
     let (least, most) = (sums[0].min(sums[1]), sums[0].max(sums[1]));
     assert!(most < least * 4 / 3, "{sums:?}");
+}
+
+/// Four files of half a megabyte with five million rows each are work for every core; hostile counts do not overflow.
+#[test]
+fn rows_that_compress_well_are_shared_out() {
+    let (costs, target) = share([work(500_000, 5_000_000); 4].into_iter(), OPENING, MIN_ADAPTIVE, 2);
+    assert_eq!(sums(&costs, target).len(), 2);
+    let (costs, target) = share([work(1, i64::MAX); 4].into_iter(), OPENING, MIN_ADAPTIVE, 2);
+    assert_eq!((costs[0], target), (i64::MAX, i64::MAX));
 }
 
 /// A scan of a few small files is one task.

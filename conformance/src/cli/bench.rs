@@ -59,9 +59,9 @@ pub struct BenchArgs {
     /// deletes [default: all that the workload has]
     #[arg(long, value_delimiter = ',', value_parser = ["merge-on-read", "copy-on-write", bench::POSITION_DELETES, bench::EQUALITY_DELETES])]
     modes: Vec<String>,
-    /// Small deletes that the workload deletes makes one after the other
-    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(..=10_000))]
-    small_deletes: u32,
+    /// Small deletes that the workload deletes makes one after the other [default: 50]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(..=10_000))]
+    small_deletes: Option<u32>,
     /// A further property of each table, as KEY=VALUE; may be given several times
     #[arg(long = "property", value_name = "KEY=VALUE", value_parser = property)]
     properties: Vec<(String, String)>,
@@ -73,6 +73,10 @@ pub struct BenchArgs {
     quiet: bool,
 }
 
+/// Small deletes when their number is not given.
+const SMALL_DELETES: u32 = 50;
+/// A thousandth of the rows is what the workload cdc changes at least.
+const LEAST_CDC_ROWS: u32 = 1000;
 /// Seconds that a statement of the workloads cdc and metadata may take.
 const STEP_SECONDS: u64 = 1800;
 /// Memory of Spark's virtual machine, as its driver takes it.
@@ -100,6 +104,14 @@ fn modes(args: &BenchArgs) -> Result<Vec<String>, String> {
     let deletes = args.workload == Workload::Deletes;
     if !deletes && (args.rows.len() > 1 || args.table != Data::default()) {
         return Err("--table and several --rows are of --workload deletes".into());
+    }
+    if !deletes && args.small_deletes.is_some() {
+        return Err("--small-deletes is of --workload deletes".into());
+    }
+    if args.workload == Workload::Cdc && args.rows.iter().any(|r| *r < LEAST_CDC_ROWS) {
+        return Err(format!(
+            "--workload cdc changes a thousandth of the rows: at least {LEAST_CDC_ROWS} are needed in --rows"
+        ));
     }
     if args.workload == Workload::Metadata && !args.properties.is_empty() {
         return Err("--workload metadata has no --property".into());
@@ -180,7 +192,7 @@ async fn measure(args: &BenchArgs) -> Result<i32, String> {
         samples: args.samples,
         modes,
         properties: args.properties.iter().cloned().collect(),
-        small_deletes: args.small_deletes,
+        small_deletes: args.small_deletes.unwrap_or(SMALL_DELETES),
     };
     let warehouse = out.join("warehouse");
     let tell = |what: &str| {

@@ -227,6 +227,15 @@ fn is_nan(v: &PrimitiveLiteral) -> bool {
     }
 }
 
+/// Whether it is a floating-point zero of either sign.
+fn is_zero(lit: &PrimitiveLiteral) -> bool {
+    match lit {
+        PrimitiveLiteral::Float(f) => f.0 == 0.0,
+        PrimitiveLiteral::Double(f) => f.0 == 0.0,
+        _ => false,
+    }
+}
+
 /// A bound in binary form; of an older, narrower type after a promotion too. `None` when it can't be read or is NaN (EXPR-54).
 fn read_bound(bytes: &[u8], ty: &PrimitiveType) -> Option<PrimitiveLiteral> {
     let fixed = match ty {
@@ -327,6 +336,10 @@ fn metrics_must(leaf: &Leaf, file: &DataFile) -> bool {
 
 /// Whether every value in `[lower, upper]` passes; truncated bounds only widen the range, so this stays sound.
 fn range_must(op: &Op, lower: &PrimitiveLiteral, upper: &PrimitiveLiteral) -> bool {
+    // rows are compared in an order that tells -0.0 from 0.0: what a bound of either sign says is for the rows to settle
+    if is_zero(lower) || is_zero(upper) {
+        return false;
+    }
     let lo = |l: &PrimitiveLiteral| compare(lower, l);
     let up = |l: &PrimitiveLiteral| compare(upper, l);
     let outside = |l: &PrimitiveLiteral| lo(l).is_some_and(Ordering::is_gt) || up(l).is_some_and(Ordering::is_lt);

@@ -2,6 +2,7 @@
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
+use datafusion::common::NullEquality;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::{Expr, ExprSchemable, Join, JoinType, LogicalPlan, LogicalPlanBuilder, lit};
 use futures::TryStreamExt;
@@ -18,7 +19,10 @@ const SELECTIVE: i64 = 8;
 /// where it has none that can be used, or most rows would pass.
 pub(super) async fn by_join(cx: &Cx<'_>, join: LogicalPlan, target_rows: i64) -> Result<Option<RowFilter>> {
     let optimized = cx.ctx.state().optimize(&join)?;
-    let Some(join) = only_join(&optimized)? else { return Ok(None) };
+    // where null equals null, a null in the source has its rows in the target: no set of keys says which
+    let Some(join) = only_join(&optimized)?.filter(|j| j.null_equality == NullEquality::NullEqualsNothing) else {
+        return Ok(None);
+    };
     let (source, pairs): (_, Vec<(&Expr, &Expr)>) = match (reads_target(&join.left)?, reads_target(&join.right)?) {
         (true, false) => (&join.right, join.on.iter().map(|(l, r)| (l, r)).collect()),
         (false, true) => (&join.left, join.on.iter().map(|(l, r)| (r, l)).collect()),

@@ -106,3 +106,60 @@ async fn narrow_filters_keep_positions_and_row_ids() {
         assert_eq!(w.rows(&sql).await, [format!("{count}|0")], "{condition}");
     }
 }
+
+/// Where the condition says that null equals null, a source of nulls has its row in the target (however few keys it has).
+#[tokio::test(flavor = "multi_thread")]
+async fn merge_by_null_safe_equality_finds_nulls() {
+    for (mode, ty) in MODES.iter().flat_map(|m| ["INT", "STRING", "DATE"].map(|t| (m, t))) {
+        for on in
+            ["t.k <=> s.k", "s.k IS NOT DISTINCT FROM t.k", "t.k <=> s.k AND t.n = -1", "t.k <=> s.k AND t.n = s.m"]
+        {
+            let mut w = world().await;
+            w.run(&format!("CREATE TABLE t (k {ty}, n INT) {}", properties(mode))).await;
+            let value = if ty == "DATE" { "date_add(DATE '2020-01-01', CAST(id AS INT))" } else { "id" };
+            w.run(&format!("INSERT INTO t SELECT CAST({value} AS {ty}), CAST(id AS INT) FROM range(0, 500, 1, 2)"))
+                .await;
+            w.run("INSERT INTO t VALUES (NULL, -1)").await;
+            w.run(&format!(
+                    "MERGE INTO t USING (SELECT CAST(NULL AS {ty}) AS k, -1 AS m) s ON {on} WHEN MATCHED THEN UPDATE SET n = -2 \
+                     WHEN NOT MATCHED THEN INSERT (k, n) VALUES (s.k, 9000)"
+                ))
+                .await;
+            let got = w.rows("SELECT count(*), min(n), max(n) FROM t").await;
+            assert_eq!(got, ["501|-2|499"], "{mode} {ty} {on}");
+        }
+    }
+}
+
+/// DELETE and SELECT agree about zeros of both signs, in one file and alone in one.
+#[tokio::test(flavor = "multi_thread")]
+async fn delete_removes_what_select_finds_of_zeros() {
+    let conditions = [
+        "d = 0.0D",
+        "d <> 0.0D",
+        "d < 0.0D",
+        "d <= 0.0D",
+        "d > -0.0D",
+        "d >= 0.0D",
+        "d IN (0.0D, 7.0D)",
+        "NOT d = -0.0D",
+    ];
+    for (mode, condition) in MODES.iter().flat_map(|m| conditions.map(|c| (m, c))) {
+        for ty in ["DOUBLE", "FLOAT"] {
+            let mut w = world().await;
+            w.run(&format!("CREATE TABLE t (d {ty}, k INT) {}", properties(mode))).await;
+            for rows in
+                ["(-0.0D, 1)", "(0.0D, 2)", "(0.0D, 3), (-0.0D, 4)", "(-0.0D, 5), (1.0D, 6)", "(-1.0D, 7), (0.0D, 8)"]
+            {
+                w.run(&format!("INSERT INTO t SELECT CAST(a AS {ty}), CAST(b AS INT) FROM (VALUES {rows}) AS v(a, b)"))
+                    .await;
+            }
+            let found = w.rows(&format!("SELECT k FROM t WHERE {condition} ORDER BY k")).await;
+            let all = w.rows("SELECT k FROM t ORDER BY k").await;
+            w.run(&format!("DELETE FROM t WHERE {condition}")).await;
+            let left = w.rows("SELECT k FROM t ORDER BY k").await;
+            let want: Vec<String> = all.into_iter().filter(|k| !found.contains(k)).collect();
+            assert_eq!(left, want, "{mode} {ty} {condition}");
+        }
+    }
+}
